@@ -1,0 +1,57 @@
+# Two commands matter: `make demo` and `make test`. Both set up everything they need in .venv/.
+SPARK  ?= 4.3
+PYTHON ?= python3
+
+PYSPARK_4.0 = 4.0.5
+PYSPARK_4.1 = 4.1.4
+PYSPARK_4.2 = 4.2.1
+PYSPARK_4.3 = 4.3.0
+PYSPARK     = $(PYSPARK_$(SPARK))
+
+VENV   = .venv/spark-$(SPARK)
+BIN    = $(VENV)/bin
+READY  = $(VENV)/.ready
+ORACLE = .venv/oracle
+PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-all lint oracle bench clean java
+
+demo: java $(READY)
+	$(BIN)/deltamerge demo
+
+test: java $(READY)
+	$(BIN)/python -m pytest tests
+
+test-all: java $(READY)
+	DELTAMERGE_TEST_ALL=1 $(BIN)/python -m pytest tests
+
+lint: $(READY)
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+oracle: java $(ORACLE)/.ready
+	$(ORACLE)/bin/python -m pytest tests/oracle -p no:cacheprovider
+
+bench: java $(ORACLE)/.ready
+	$(ORACLE)/bin/python -m benchmarks.merge
+
+java:
+	@$${JAVA_HOME:+$$JAVA_HOME/bin/}java -version >/dev/null 2>&1 || \
+	  { echo "Java is missing: install Java 17 or 21 (for example Eclipse Temurin) and put it on PATH or set JAVA_HOME."; exit 1; }
+
+$(READY): pyproject.toml constraints.txt Makefile
+	@test -n "$(PYSPARK)" || { echo "SPARK must be one of 4.0, 4.1, 4.2, 4.3."; exit 1; }
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) "pyspark==$(PYSPARK)" -e '.[dev]'
+	@touch $@
+
+$(ORACLE)/.ready: pyproject.toml constraints.txt Makefile
+	$(PYTHON) -m venv $(ORACLE)
+	$(ORACLE)/bin/python $(PIP) pyspark==4.2.0 delta-spark==4.4.0 -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv deltamerge-demo spark-warehouse

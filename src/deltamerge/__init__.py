@@ -1,0 +1,41 @@
+"""MERGE INTO for Delta Lake tables in pure Python, on PySpark: no JAR, classic Spark and Spark Connect alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from deltamerge._version import __version__
+from deltamerge.commands.write import write_table
+from deltamerge.exceptions import catchable
+from deltamerge.log.table import open_log
+from deltamerge.spark.reading import snapshot_frame
+from deltamerge.tables import DeltaTable
+
+__all__ = ["DeltaTable", "__version__", "read", "write"]
+
+
+@catchable
+def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
+    """The Delta table at `path` as a lazy DataFrame: its newest version, or the given one.
+
+    Raises an AnalysisException when there is no table or no such version.
+    """
+    return snapshot_frame(spark, open_log(path).snapshot(version))
+
+
+@catchable
+def write(
+    df: DataFrame,
+    path: str,
+    mode: str = "error",
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+) -> int | None:
+    """Write `df` into the Delta table at `path` and return the version made; None when mode `ignore` found a table.
+
+    `mode` is error, ignore, append or overwrite, as of Spark's DataFrameWriter; `partition_by` and the table
+    `properties` are for a table that does not exist yet.
+    """
+    return write_table(df, path, mode, partition_by, properties)

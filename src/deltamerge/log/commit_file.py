@@ -1,0 +1,121 @@
+"""One commit file, parsed: file actions as Arrow tables, the few others as objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, file_keys, table_of
+from deltamerge.log.segment import commit_version
+from deltamerge.protocol.actions import Action, CdcFile, CommitInfo, DomainMetadata, Metadata, Protocol, Txn, parse_action
+from deltamerge.storage import NotFound, ObjectInfo, Store
+
+
+@dataclass(frozen=True)
+class CommitFile:
+    """What one version changed. `adds` and `removes` are Arrow tables; `data_change` says whether any file action is one."""
+
+    version: int
+    file: ObjectInfo
+    adds: pa.Table
+    removes: pa.Table
+    others: tuple[Action, ...]
+    data_change: bool
+
+    @property
+    def timestamp(self) -> int:
+        """Modification time of the commit file, in ms."""
+        return self.file.modified
+
+    @property
+    def removed_keys(self) -> list[str]:
+        """Identities of the removed files."""
+        keys: list[str] = file_keys(self.removes).to_pylist()
+        return keys
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """The metadata that this version set."""
+        return next((a for a in self.others if isinstance(a, Metadata)), None)
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """The protocol that this version set."""
+        return next((a for a in self.others if isinstance(a, Protocol)), None)
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """The commitInfo, empty when there is none."""
+        return next((a.value for a in self.others if isinstance(a, CommitInfo)), {})
+
+    @property
+    def txns(self) -> list[Txn]:
+        """Application transactions of this version."""
+        return [a for a in self.others if isinstance(a, Txn)]
+
+    @property
+    def domains(self) -> list[DomainMetadata]:
+        """Domain metadata of this version."""
+        return [a for a in self.others if isinstance(a, DomainMetadata)]
+
+    @property
+    def cdc(self) -> list[CdcFile]:
+        """Change data files of this version."""
+        return [a for a in self.others if isinstance(a, CdcFile)]
+
+
+def read_commit(store: Store, info: ObjectInfo) -> CommitFile:
+    """Read and parse a commit file. Raises CorruptTableError naming file and line."""
+    try:
+        data = store.read(info.name)
+    except NotFound as error:
+        raise _corrupt(info.name, None, "the file vanished while it was read", store) from error
+    return parse_commit(data, info, store)
+
+
+def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
+    """Parse the bytes of a commit file. Raises CorruptTableError naming file and line."""
+    adds: list[Mapping[str, Any]] = []
+    removes: list[Mapping[str, Any]] = []
+    others: list[Action] = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+            if value.get("add") is not None:
+                adds.append(_required(value["add"], "path", "size"))
+            elif value.get("remove") is not None:
+                removes.append(_required(value["remove"], "path"))
+            elif (action := parse_action(value)) is not None:
+                others.append(action)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _corrupt(info.name, number, str(error), store) from error
+    try:
+        add_table, remove_table = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError) as error:
+        raise _corrupt(info.name, None, str(error), store) from error
+    changed = any(bool(row.get("dataChange", True)) for row in (*adds, *removes))
+    return CommitFile(commit_version(info), info, add_table, remove_table, tuple(others), changed)
+
+
+def _required(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    for name in names:
+        if value.get(name) is None:
+            raise ValueError(f"{name} is missing")
+    return value
+
+
+def _corrupt(name: str, line: int | None, cause: str, store: Store) -> CorruptTableError:
+    where = name if line is None else f"{name}, line {line}"
+    return CorruptTableError(
+        "DELTAMERGE_CORRUPT_COMMIT",
+        f"The transaction log of {store.url} is damaged at {where}: {cause}.",
+        parameters={"table": store.url, "file": name, "line": line},
+        hint="Restore the file from a backup; nothing was read or written.",
+    )

@@ -1,0 +1,93 @@
+"""May a transaction be placed after a commit that won? The rules of optimistic concurrency.
+
+Source: delta-spark's ConflictChecker and IsolationLevel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from deltamerge.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    ConcurrentModificationError,
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    ProtocolChangedError,
+)
+from deltamerge.log.commit_file import CommitFile
+from deltamerge.log.files import FileSet, Mask
+
+
+class Isolation(Enum):
+    """How strictly a transaction is placed, strictest first."""
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    SNAPSHOT = "SnapshotIsolation"
+
+
+@dataclass(frozen=True)
+class ReadSet:
+    """What a transaction has read: the identities of files, and which other files it would have read.
+
+    `would_read` gives a mask over a FileSet; None means that nothing was read, so that nothing new could have been.
+    `whole_table` says that the table was read without any predicate.
+    """
+
+    keys: frozenset[str] = frozenset()
+    would_read: Callable[[FileSet], Mask] | None = None
+    whole_table: bool = False
+    app_ids: frozenset[str] = frozenset()
+
+
+def check_conflict(
+    read: ReadSet,
+    removed: frozenset[str],
+    isolation: Isolation,
+    winner: CommitFile,
+    *,
+    table: str,
+    changes_metadata: bool,
+    changes_protocol: bool,
+) -> None:
+    """Return when a transaction that read `read` and removes `removed` may follow `winner`; else raise.
+
+    Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation.
+    """
+    if winner.protocol is not None:
+        raise _conflict(ProtocolChangedError, "DELTA_PROTOCOL_CHANGED", table, winner, "changed the protocol")
+    if winner.metadata is not None:
+        raise _conflict(MetadataChangedError, "DELTA_METADATA_CHANGED", table, winner, "changed the metadata")
+    if any(txn.app_id in read.app_ids for txn in winner.txns):
+        cause = "committed for the same application id"
+        raise _conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
+    blind = bool(winner.info.get("isBlindAppend", False))
+    skips_appends = isolation is Isolation.WRITE_SERIALIZABLE and blind and not changes_metadata
+    if winner.adds.num_rows and read.would_read and isolation is not Isolation.SNAPSHOT and not skips_appends:
+        added = FileSet.of(winner.adds)
+        if read.whole_table or read.would_read(added).any():
+            cause = "added data that this transaction would have read"
+            raise _conflict(ConcurrentAppendError, "DELTA_CONCURRENT_APPEND", table, winner, cause)
+    gone = frozenset(winner.removed_keys)
+    if gone & read.keys or (gone and read.whole_table):
+        cause = "deleted data that this transaction read"
+        raise _conflict(ConcurrentDeleteReadError, "DELTA_CONCURRENT_DELETE_READ", table, winner, cause)
+    if gone & removed:
+        cause = "deleted data that this transaction deletes too"
+        raise _conflict(ConcurrentDeleteDeleteError, "DELTA_CONCURRENT_DELETE_DELETE", table, winner, cause)
+
+
+def _conflict(
+    kind: type[ConcurrentModificationError], condition: str, table: str, winner: CommitFile, cause: str
+) -> ConcurrentModificationError:
+    operation = winner.info.get("operation", "transaction")
+    return kind(
+        condition,
+        f"Transaction conflict: a concurrent {operation} {cause}; it committed version {winner.version} of {table}.",
+        parameters={"tableName": table, "version": winner.version, "operation": operation},
+        hint="Run the operation again: it will read the new version.",
+    )

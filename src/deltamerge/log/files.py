@@ -1,0 +1,209 @@
+"""The files of a table as Arrow columns: no Python object per file.
+
+Column names are the protocol's. A `FileSet` is immutable; versions share the chunks that they have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltamerge.protocol.actions import AddFile, DeletionVector
+
+Mask = npt.NDArray[np.bool_]
+
+_MOST_CHUNKS = 24
+_TEXT_MAP = pa.map_(pa.string(), pa.string())
+_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+FILE_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partitionValues", _TEXT_MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("stats", pa.string()),
+        ("tags", _TEXT_MAP),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+    ]
+)
+TOMBSTONE_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _TEXT_MAP),
+        ("size", pa.int64()),
+        ("tags", _TEXT_MAP),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """The JSON values of add or remove actions as an Arrow table of `schema`. Raises pa.ArrowInvalid, TypeError."""
+    columns = []
+    for field in schema:
+        values = [row.get(field.name) for row in rows]
+        if pa.types.is_map(field.type):
+            values = [None if value is None else list(value.items()) for value in values]
+        columns.append(pa.array(values, field.type))
+    return pa.table(columns, schema=schema)
+
+
+def file_keys(table: pa.Table) -> pa.Array:
+    """The identity of each logical file: its path, and its deletion vector's id when it has one."""
+    vector = table["deletionVector"].combine_chunks()
+    path = table["path"].combine_chunks()
+    if vector.null_count == len(vector):
+        return path
+    offset = pc.coalesce(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
+    kind, where = pc.struct_field(vector, "storageType"), pc.struct_field(vector, "pathOrInlineDv")
+    identity = pc.binary_join_element_wise(kind, where, offset, "\0", null_handling="emit_null")
+    return pc.if_else(pc.is_valid(vector), pc.binary_join_element_wise(path, identity, "\0"), path)
+
+
+@dataclass(frozen=True)
+class FileChunk:
+    """Some files, all alive when they were read; statistics parsed from them are kept with them."""
+
+    table: pa.Table
+
+    @cached_property
+    def keys(self) -> pa.Array:
+        """The identity of each file."""
+        return file_keys(self.table)
+
+    @cached_property
+    def cache(self) -> dict[Any, Any]:
+        """Columns derived from this chunk, by a key of whoever derived them."""
+        return {}
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """The live files of one version: chunks, and for each a mask of what is still alive (None: all)."""
+
+    chunks: tuple[FileChunk, ...] = ()
+    alive: tuple[Mask | None, ...] = ()
+
+    @classmethod
+    def of(cls, table: pa.Table) -> FileSet:
+        """All the files of one table."""
+        return cls((FileChunk(table.combine_chunks()),), (None,))
+
+    def __len__(self) -> int:
+        return sum(_count(chunk, mask) for chunk, mask in self.parts())
+
+    def parts(self) -> Iterator[tuple[FileChunk, Mask | None]]:
+        """Each chunk with its mask."""
+        return zip(self.chunks, self.alive, strict=True)
+
+    @cached_property
+    def total_bytes(self) -> int:
+        """Sum of the live files' sizes, in bytes."""
+        return int(pc.sum(self.column("size")).as_py() or 0)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """One column of the live files, in the set's order."""
+        return pa.chunked_array(
+            [_filter(chunk.table[name].combine_chunks(), mask) for chunk, mask in self.parts()],
+            FILE_SCHEMA.field(name).type,
+        )
+
+    def table(self) -> pa.Table:
+        """All columns of the live files, in the set's order."""
+        return pa.concat_tables([_filter(chunk.table, mask) for chunk, mask in self.parts()] or [FILE_SCHEMA.empty_table()])
+
+    def select(self, chosen: Mask) -> pa.Table:
+        """The live files at the true positions of `chosen`, which counts live files in the set's order."""
+        tables = []
+        start = 0
+        for chunk, mask in self.parts():
+            count = _count(chunk, mask)
+            part = chosen[start : start + count]
+            start += count
+            if not part.any():
+                continue
+            rows = np.flatnonzero(part) if mask is None else np.flatnonzero(mask)[part]
+            tables.append(chunk.table.take(pa.array(rows)))
+        return pa.concat_tables(tables) if tables else FILE_SCHEMA.empty_table()
+
+    def replay(self, added: pa.Table, removed: Iterable[str]) -> FileSet:
+        """The set after a commit that adds `added` and removes the files with the given identities."""
+        added_keys = file_keys(added)
+        gone = pa.array([*removed, *added_keys.to_pylist()], pa.string())
+        alive = tuple(_without(chunk, mask, gone) for chunk, mask in self.parts())
+        chunks = self.chunks
+        if len(added):
+            chunks, alive = (*chunks, FileChunk(added.combine_chunks())), (*alive, None)
+        return _compacted(FileSet(chunks, alive))
+
+
+def _compacted(files: FileSet) -> FileSet:
+    """The same files in fewer chunks, once there are many small ones; the largest keeps what is derived from it."""
+    kept = [(chunk, mask) for chunk, mask in files.parts() if mask is None or mask.any()]
+    if len(kept) > _MOST_CHUNKS:
+        base, *tail = sorted(kept, key=lambda part: -_count(*part))
+        merged = pa.concat_tables([_filter(chunk.table, mask) for chunk, mask in tail]).combine_chunks()
+        kept = [base, (FileChunk(merged), None)]
+    return FileSet(tuple(chunk for chunk, _ in kept), tuple(mask for _, mask in kept))
+
+
+def _count(chunk: FileChunk, mask: Mask | None) -> int:
+    return chunk.table.num_rows if mask is None else int(mask.sum())
+
+
+def _filter(values: Any, mask: Mask | None) -> Any:
+    return values if mask is None else values.filter(pa.array(mask))
+
+
+def _without(chunk: FileChunk, mask: Mask | None, gone: pa.Array) -> Mask | None:
+    if not len(gone):
+        return mask
+    hit = pc.is_in(chunk.keys, gone)
+    if not pc.any(hit).as_py():
+        return mask
+    stays: Mask = ~hit.to_numpy(zero_copy_only=False)
+    return stays if mask is None else mask & stays
+
+
+def add_files(table: pa.Table) -> list[AddFile]:
+    """The rows of a file table as actions: for the few files that a commit names."""
+    actions = []
+    for row in table.to_pylist():
+        vector = row["deletionVector"]
+        actions.append(
+            AddFile(
+                path=row["path"],
+                partition_values=dict(row["partitionValues"] or ()),
+                size=row["size"],
+                modification_time=row["modificationTime"] or 0,
+                stats=row["stats"],
+                deletion_vector=DeletionVector.from_json(vector) if vector else None,
+                tags=dict(row["tags"]) if row["tags"] is not None else None,
+                base_row_id=row["baseRowId"],
+                default_row_commit_version=row["defaultRowCommitVersion"],
+                clustering_provider=row["clusteringProvider"],
+            )
+        )
+    return actions

@@ -1,0 +1,152 @@
+"""One version of a table, immutable: protocol, metadata, live files, and what else the log has in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.checkpoint import read_checkpoint
+from deltamerge.log.commit_file import CommitFile, read_commit
+from deltamerge.log.files import TOMBSTONE_SCHEMA, FileSet, file_keys
+from deltamerge.log.segment import LogSegment
+from deltamerge.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
+from deltamerge.protocol.features import check_readable
+from deltamerge.protocol.properties import Properties
+from deltamerge.protocol.schema import StructType, parse_schema
+from deltamerge.storage import ObjectInfo, Store
+
+_Kind = TypeVar("_Kind", Protocol, Metadata)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A version of a table. `timestamp` in ms; `tombstones` are the removed files that a checkpoint would keep.
+
+    `tip` is the newest log file that it was made from, by which a table that was made anew in its place is noticed.
+    """
+
+    store: Store
+    version: int
+    timestamp: int
+    protocol: Protocol
+    metadata: Metadata
+    files: FileSet
+    tombstones: pa.Table
+    txns: Mapping[str, Txn] = field(default_factory=dict)
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
+    checkpoint_version: int | None = None
+    tip: ObjectInfo | None = None
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The table's schema, by logical names."""
+        return parse_schema(self.metadata.schema_string)
+
+    @cached_property
+    def properties(self) -> Properties:
+        """The table's properties, typed."""
+        return Properties(self.metadata.configuration)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Names of the partition columns, in order."""
+        return self.metadata.partition_columns
+
+    @cached_property
+    def partition_schema(self) -> StructType:
+        """The partition columns' fields, in partition order."""
+        by_name = {f.name: f for f in self.schema}
+        return StructType(tuple(by_name[name] for name in self.partition_columns))
+
+    @cached_property
+    def data_schema(self) -> StructType:
+        """The fields that data files hold: all but the partition columns."""
+        return StructType(tuple(f for f in self.schema if f.name not in self.partition_columns))
+
+    def advance(self, commit: CommitFile) -> Snapshot:
+        """The next version, after `commit`. Raises UnsupportedTableError when the commit made the table unreadable here."""
+        files = self.files.replay(commit.adds, commit.removed_keys)
+        protocol, metadata = commit.protocol or self.protocol, commit.metadata or self.metadata
+        if commit.protocol or commit.metadata:
+            check_readable(protocol, metadata, self.store.url)
+        return replace(
+            self,
+            version=commit.version,
+            timestamp=commit.timestamp,
+            tip=commit.file,
+            protocol=protocol,
+            metadata=metadata,
+            files=files,
+            tombstones=_tombstones(self.tombstones, [commit]),
+            txns={**self.txns, **{t.app_id: t for t in commit.txns}},
+            domains=_domains(self.domains, commit.domains),
+        )
+
+
+def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
+    """Replay a segment. Raises CorruptTableError, UnsupportedTableError."""
+    commits = [read_commit(store, info) for info in segment.commits]
+    others: list[Action] = []
+    files, tombstones = FileSet(), TOMBSTONE_SCHEMA.empty_table()
+    checkpoint_version = None
+    if segment.checkpoint is not None:
+        state = read_checkpoint(store, segment.checkpoint)
+        checkpoint_version = segment.checkpoint.version
+        files, tombstones = FileSet.of(state.adds), state.removes
+        others.extend(state.others)
+    for commit in commits:
+        others.extend(commit.others)
+    protocol = _last(others, Protocol, "protocol", store, segment.version)
+    metadata = _last(others, Metadata, "metaData", store, segment.version)
+    check_readable(protocol, metadata, store.url)
+    for commit in commits:
+        files = files.replay(commit.adds, commit.removed_keys)
+    return Snapshot(
+        store=store,
+        version=segment.version,
+        timestamp=segment.timestamp,
+        protocol=protocol,
+        metadata=metadata,
+        files=files,
+        tombstones=_tombstones(tombstones, commits),
+        txns={a.app_id: a for a in others if isinstance(a, Txn)},
+        domains=_domains({}, [a for a in others if isinstance(a, DomainMetadata)]),
+        checkpoint_version=checkpoint_version,
+        tip=segment.commits[-1] if segment.commits else None,
+    )
+
+
+def _last(actions: list[Action], kind: type[_Kind], name: str, store: Store, version: int) -> _Kind:
+    found = [a for a in actions if isinstance(a, kind)]
+    if not found:
+        raise CorruptTableError(
+            "DELTA_STATE_RECOVER_ERROR",
+            f"The {name} of {store.url} could not be recovered while reconstructing version {version}.",
+            parameters={"operation": name, "version": version},
+            hint="A log file was deleted or damaged; restore _delta_log from a backup.",
+        )
+    return found[-1]
+
+
+def _domains(before: Mapping[str, DomainMetadata], changed: list[DomainMetadata]) -> dict[str, DomainMetadata]:
+    merged = {**before, **{d.domain: d for d in changed}}
+    return {name: domain for name, domain in merged.items() if not domain.removed}
+
+
+def _tombstones(before: pa.Table, commits: list[CommitFile]) -> pa.Table:
+    """Tombstones in force after `commits`: each removed file once, and none that was added again later."""
+    table = before
+    for commit in commits:
+        if not commit.adds.num_rows and not commit.removes.num_rows:
+            continue
+        if table.num_rows:
+            again = pa.concat_arrays([file_keys(commit.adds), file_keys(commit.removes)])
+            table = table.filter(pc.invert(pc.is_in(file_keys(table), again)))
+        table = pa.concat_tables([table, commit.removes])
+    return table

@@ -1,0 +1,236 @@
+"""Per-file bounds of columns as typed Arrow arrays, from the statistics and partition values of add actions.
+
+Source: PROTOCOL.md, "Per-file Statistics". What is missing, damaged or of doubtful use becomes null: unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from deltamerge.log.files import FileChunk
+from deltamerge.protocol.partitions import parse_partition_values
+from deltamerge.protocol.predicate import Path
+from deltamerge.protocol.schema import PrimitiveType, StructField, StructType, arrow_type
+
+_MILLISECOND = 1_000
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of one column in each file of a chunk: a null says that nothing is known.
+
+    `low` and `high` hold for all non-null, non-NaN values; `nulls` and `rows` count rows.
+    """
+
+    low: pa.Array
+    high: pa.Array
+    nulls: pa.Array
+    rows: pa.Array
+
+
+def leaf(schema: StructType, path: Path) -> StructField | None:
+    """The field at a path of logical names, None when there is none or it is not of a primitive type."""
+    fields, found = schema, None
+    for name in path:
+        found = fields.find(name, case_sensitive=True) if isinstance(fields, StructType) else None
+        if found is None:
+            return None
+        fields = found.type  # type: ignore[assignment]
+    return found if found is not None and isinstance(found.type, PrimitiveType) else None
+
+
+def bounds_of(
+    chunk: FileChunk, schema: StructType, partition_columns: Iterable[str], paths: Iterable[Path]
+) -> dict[Path, Bounds]:
+    """Bounds of the columns at `paths`, which name primitive columns of `schema`; parsed once for a chunk."""
+    partitions = set(partition_columns)
+    fields = {path: leaf(schema, path) for path in paths}
+    known = {path: field for path, field in fields.items() if field is not None}
+    missing = {p: f for p, f in known.items() if (p, str(f.type)) not in chunk.cache}
+    from_stats = {p: f for p, f in missing.items() if p[0] not in partitions}
+    if from_stats:
+        _parse_stats(chunk, schema, from_stats)
+    for path, field in missing.items():
+        if path not in from_stats:
+            chunk.cache[path, str(field.type)] = _partition_bounds(chunk, field)
+    return {path: chunk.cache[path, str(field.type)] for path, field in known.items()}
+
+
+def row_counts(chunk: FileChunk) -> pa.Array:
+    """`numRecords` of each file; null where the statistics don't say."""
+    if "rows" not in chunk.cache:
+        _parse_stats(chunk, StructType(()), {})
+    rows: pa.Array = chunk.cache["rows"]
+    return rows
+
+
+def _partition_bounds(chunk: FileChunk, field: StructField) -> Bounds:
+    values = chunk.table["partitionValues"].combine_chunks()
+    texts = pc.map_lookup(values, pa.scalar(field.physical_name), "first")
+    distinct = texts.dictionary_encode()
+    parsed = parse_partition_values(distinct.dictionary, arrow_type(field.type)).take(distinct.indices)
+    rows = row_counts(chunk)
+    nulls = pc.if_else(pc.is_null(parsed), pc.coalesce(rows, pa.scalar(1, pa.int64())), pa.scalar(0, pa.int64()))
+    return Bounds(parsed, parsed, nulls, pc.if_else(pc.is_null(parsed), nulls, rows))
+
+
+def _parse_stats(chunk: FileChunk, schema: StructType, fields: Mapping[Path, StructField]) -> None:
+    """Parse the JSON statistics of a chunk once for all of `fields`, into the chunk's cache."""
+    texts = pc.coalesce(chunk.table["stats"].combine_chunks(), pa.scalar("{}"))
+    physical = {path: _physical(schema, path) for path in fields}
+    wanted = {physical[path]: _json_type(field) for path, field in fields.items()}
+    parsed = _read_json(texts, wanted)
+    rows = _column(parsed, ("numRecords",), pa.int64(), len(texts))
+    chunk.cache["rows"] = rows
+    for path, field in fields.items():
+        target = arrow_type(field.type)
+        low = _typed(_column(parsed, ("minValues", *physical[path]), wanted[physical[path]], len(texts)), target)
+        high = _typed(_column(parsed, ("maxValues", *physical[path]), wanted[physical[path]], len(texts)), target)
+        if pa.types.is_timestamp(target):
+            high = _later(high, target)
+        nulls = _column(parsed, ("nullCount", *physical[path]), pa.int64(), len(texts))
+        chunk.cache[path, str(field.type)] = Bounds(low, high, nulls, rows)
+
+
+def _physical(schema: StructType, path: Path) -> Path:
+    names = []
+    fields: Any = schema
+    for name in path:
+        field = fields.find(name, case_sensitive=True)
+        names.append(field.physical_name)
+        fields = field.type
+    return tuple(names)
+
+
+def _json_type(field: StructField) -> pa.DataType:
+    type = arrow_type(field.type)
+    if pa.types.is_floating(type):
+        return pa.float64()
+    if pa.types.is_decimal(type) or pa.types.is_integer(type):
+        return type if pa.types.is_decimal(type) else pa.int64()
+    return pa.string()
+
+
+def _read_json(texts: pa.Array, wanted: Mapping[Path, pa.DataType]) -> pa.Table | list[Any]:
+    """The statistics as a table of just the wanted columns; a list of dicts where the fast parser gives up."""
+    if not len(texts):
+        return []
+    kinds = {pa.types.is_string(type) for type in wanted.values()}
+    if not (True in kinds and False in kinds):
+        numbers = True not in kinds
+        if numbers:
+            texts = _without_words(texts)
+        try:
+            return _parse_fast(texts, _stats_schema(wanted))
+        except pa.ArrowInvalid:
+            pass
+    return [_loads(text) for text in texts.to_pylist()]
+
+
+def _parse_fast(texts: pa.Array, schema: pa.Schema) -> pa.Table:
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0]
+    data = joined.as_buffer()
+    table = pj.read_json(
+        pa.BufferReader(data),
+        read_options=pj.ReadOptions(block_size=max(1 << 20, min(len(data) + 1, 1 << 23))),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+    if table.num_rows != len(texts):
+        raise pa.ArrowInvalid("a statistics text is not one JSON object")
+    return table
+
+
+def _without_words(texts: pa.Array) -> pa.Array:
+    """Number statistics with the words that JSON has no numbers for made null. A quoted word behind a colon is a value."""
+    for word in ("NaN", "Infinity", "-Infinity"):
+        texts = pc.replace_substring(texts, f':"{word}"', ":null")
+    return texts
+
+
+def _stats_schema(wanted: Mapping[Path, pa.DataType]) -> pa.Schema:
+    fields = [pa.field("numRecords", pa.int64())]
+    if wanted:
+        bounds = _nested(wanted)
+        counts = _nested({path: pa.int64() for path in wanted})
+        fields += [pa.field("minValues", bounds), pa.field("maxValues", bounds), pa.field("nullCount", counts)]
+    return pa.schema(fields)
+
+
+def _nested(leaves: Mapping[Path, pa.DataType]) -> pa.StructType:
+    groups: dict[str, dict[Path, pa.DataType]] = {}
+    for path, type in leaves.items():
+        groups.setdefault(path[0], {})[path[1:]] = type
+    return pa.struct([(name, inner[()] if () in inner else _nested(inner)) for name, inner in groups.items()])
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, parse_float=str)
+    except ValueError:
+        return {}
+
+
+def _column(parsed: pa.Table | list[Any], path: Path, type: pa.DataType, length: int) -> pa.Array:
+    if isinstance(parsed, pa.Table):
+        column = parsed[path[0]].combine_chunks()
+        for name in path[1:]:
+            column = pc.struct_field(column, name)
+        return column.cast(type)
+    values = [_dig(value, path) for value in parsed]
+    return pa.array([_coerce(value, type) for value in values], type) if values else pa.nulls(length, type)
+
+
+def _dig(value: Any, path: Path) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _coerce(value: Any, type: pa.DataType) -> Any:
+    """A JSON value as one of `type`, None when it is none."""
+    try:
+        if value is None or isinstance(value, bool | dict | list):
+            return None
+        if pa.types.is_string(type):
+            return value if isinstance(value, str) else None
+        if pa.types.is_integer(type):
+            return pa.scalar(int(value), type).as_py()
+        if pa.types.is_decimal(type):
+            return pa.scalar(str(value)).cast(type).as_py()
+        return float(value) if np.isfinite(float(value)) else None
+    except (ValueError, pa.ArrowInvalid, OverflowError):
+        return None
+
+
+def _typed(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Statistics as values of the column's type; a text that is none becomes null."""
+    if values.type.equals(target):
+        return values
+    if pa.types.is_boolean(target) or pa.types.is_binary(target) or pa.types.is_null(target):
+        return pa.nulls(len(values), target)
+    try:
+        return values.cast(target)
+    except pa.ArrowInvalid:
+        return pa.array([_cast_one(value, target) for value in values], target)
+
+
+def _cast_one(value: pa.Scalar, target: pa.DataType) -> Any:
+    try:
+        return value.cast(target)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _later(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """An upper bound from a timestamp that was cut down to milliseconds; unknown where that overflows."""
+    numbers = values.cast(pa.int64())
+    room = pc.less(numbers, np.iinfo(np.int64).max - _MILLISECOND)
+    return pc.if_else(room, pc.add(numbers, _MILLISECOND), pa.scalar(None, pa.int64())).cast(target)

@@ -1,0 +1,65 @@
+"""Writing changed rows that are at hand in Arrow: in this process when there is little to rewrite, else as a Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltamerge.spark.frames import Session
+from deltamerge.spark.jobs import collect, in_process
+from deltamerge.spark.writing import payload_frame
+from deltamerge.worker.apply import apply_changes
+from deltamerge.worker.results import RESULT_SCHEMA
+from deltamerge.worker.rewrite import ChangeSpec
+from deltamerge.worker.scan import FILE, ROW
+
+DRIVER_BYTES = 8 << 20
+_THREADS = 4
+_INSERT_BYTES = 64 << 20
+
+
+def repeated_positions(changes: pa.Table) -> int:
+    """How many target rows are changed more than once."""
+    placed = changes.select([FILE, ROW]).filter(pc.is_valid(changes[FILE]))
+    counts = placed.group_by([FILE, ROW]).aggregate([([], "count_all")])["count_all"]
+    return int(pc.sum(pc.greater(counts, 1)).as_py() or 0)
+
+
+def apply_here(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Sequence[int], description: str) -> pa.Table:
+    """Apply changed rows to the files of `spec`, whose bytes are `sizes`; result rows."""
+    ordered = changes.sort_by([(FILE, "ascending"), (ROW, "ascending")])
+    pieces = _pieces(ordered)
+    touched = [int(file) for file, _ in pieces if file is not None]
+    total = sum(sizes[file] for file in touched) + changes.nbytes
+    if total <= DRIVER_BYTES:
+        with in_process(), ThreadPoolExecutor(_THREADS) as pool:
+            jobs = [pool.submit(_apply, spec, piece, number) for number, (_, piece) in enumerate(pieces)]
+            batches = [batch for job in jobs for batch in job.result()]
+        return pa.Table.from_batches(batches, RESULT_SCHEMA)
+    used = replace(spec, files={file: spec.files[file] for file in touched})
+    return collect(payload_frame(spark, [piece for _, piece in pieces], used), description)
+
+
+def _apply(spec: ChangeSpec, piece: pa.Table, number: int) -> list[pa.RecordBatch]:
+    return list(apply_changes(spec, piece.to_batches(), number))
+
+
+def _pieces(ordered: pa.Table) -> list[tuple[int | None, pa.Table]]:
+    """The changes of each file, largest first, then the inserted rows in as few pieces as fit."""
+    files = pc.fill_null(ordered[FILE], -1).to_numpy()
+    placed = int((files >= 0).sum())
+    found: list[tuple[int | None, pa.Table]] = []
+    starts = np.unique(files[:placed], return_index=True)[1].tolist()
+    for start, end in pairwise([*starts, placed]):
+        found.append((int(files[start]), ordered.slice(start, end - start)))
+    inserted = ordered.slice(placed)
+    if inserted.num_rows:
+        step = -(-inserted.num_rows // max(1, inserted.nbytes // _INSERT_BYTES))
+        found += [(None, inserted.slice(start, step)) for start in range(0, inserted.num_rows, step)]
+    return found

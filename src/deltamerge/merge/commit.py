@@ -1,0 +1,132 @@
+"""From what the tasks did to a version of the table."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from deltamerge.errors import DeltaMergeError
+from deltamerge.log.conflict import ReadSet
+from deltamerge.log.files import add_files, file_keys
+from deltamerge.log.transaction import Committed, Proposal, commit, delete_quietly
+from deltamerge.log.upkeep import after_commit
+from deltamerge.merge.clauses import Action, Side
+from deltamerge.merge.execute import MergeOutcome
+from deltamerge.protocol.actions import Action as LogAction
+from deltamerge.protocol.partitions import decode_path
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Wall times of a merge's steps, in ms; `started` is in seconds of the monotonic clock."""
+
+    started: float
+    source_ms: int
+    execute_ms: int
+
+
+@dataclass(frozen=True)
+class CommittedMerge:
+    """A merge that is part of the table; `committed` is None when no row changed and nothing was committed."""
+
+    outcome: MergeOutcome
+    metrics: Mapping[str, int]
+    committed: Committed | None
+
+
+def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> CommittedMerge:
+    """Commit the outcome. Raises a ConcurrentModificationError when another transaction conflicts; the table is as it was."""
+    metrics = merge_metrics(outcome, timing)
+    if outcome.is_empty:
+        return CommittedMerge(outcome, metrics, None)
+    snapshot = outcome.pruned.plan.resolved.snapshot
+    now = int(time.time() * 1000)
+    actions: list[LogAction] = [file.removed(now) for file in add_files(outcome.touched)]
+    actions += outcome.added
+    proposal = Proposal(
+        operation="MERGE",
+        actions=actions,
+        read=_read_set(outcome),
+        parameters=_parameters(outcome),
+        metrics=metrics,
+        user_metadata=outcome.pruned.plan.resolved.spec.user_metadata,
+        engine=engine,
+    )
+    try:
+        committed = commit(snapshot, proposal)
+    except DeltaMergeError:
+        delete_quietly(snapshot, [decode_path(file.path) for file in outcome.added])
+        raise
+    after_commit(committed.snapshot)
+    return CommittedMerge(outcome, metrics, committed)
+
+
+def _read_set(outcome: MergeOutcome) -> ReadSet:
+    """A merge has read the files that it opened, and would have read any file that its pruning lets through."""
+    pruned = outcome.pruned
+    return ReadSet(keys=frozenset(file_keys(pruned.files).to_pylist()), would_read=pruned.would_read)
+
+
+def _parameters(outcome: MergeOutcome) -> dict[str, str]:
+    """OperationParameters as delta-spark names them; each value is JSON text."""
+    resolved = outcome.pruned.plan.resolved
+    names = {
+        Side.MATCHED: "matchedPredicates",
+        Side.NOT_MATCHED: "notMatchedPredicates",
+        Side.BY_SOURCE: "notMatchedBySourcePredicates",
+    }
+    found = {"predicate": json.dumps([resolved.spec.condition.text])}
+    for side, name in names.items():
+        clauses = []
+        for clause in resolved.of(side):
+            value = {"predicate": clause.condition.text} if clause.condition is not None else {}
+            clauses.append({**value, "actionType": clause.action.value})
+        found[name] = json.dumps(clauses, separators=(",", ":"))
+    return found
+
+
+def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
+    """OperationMetrics as delta-spark names them: rows, files, bytes and ms."""
+    resolved = outcome.pruned.plan.resolved
+
+    def rows(side: Side, action: Action) -> int:
+        pairs = zip(resolved.clauses, outcome.changed, strict=True)
+        return sum(count for clause, count in pairs if clause.side is side and clause.action is action)
+
+    matched_updated, by_source_updated = rows(Side.MATCHED, Action.UPDATE), rows(Side.BY_SOURCE, Action.UPDATE)
+    matched_deleted, by_source_deleted = rows(Side.MATCHED, Action.DELETE), rows(Side.BY_SOURCE, Action.DELETE)
+    inserted = rows(Side.NOT_MATCHED, Action.INSERT)
+    funnel = outcome.pruned.funnel
+    return {
+        "numSourceRows": outcome.pruned.source.rows,
+        "numTargetRowsInserted": inserted,
+        "numTargetRowsUpdated": matched_updated + by_source_updated,
+        "numTargetRowsMatchedUpdated": matched_updated,
+        "numTargetRowsNotMatchedBySourceUpdated": by_source_updated,
+        "numTargetRowsDeleted": matched_deleted + by_source_deleted,
+        "numTargetRowsMatchedDeleted": matched_deleted,
+        "numTargetRowsNotMatchedBySourceDeleted": by_source_deleted,
+        "numTargetRowsCopied": outcome.copied,
+        "numOutputRows": inserted + matched_updated + by_source_updated + outcome.copied,
+        "numTargetFilesBeforeSkipping": funnel[0].files,
+        "numTargetFilesAfterSkipping": funnel[-1].files,
+        "numTargetBytesBeforeSkipping": funnel[0].bytes,
+        "numTargetBytesAfterSkipping": funnel[-1].bytes,
+        "numTargetFilesAdded": len(outcome.added),
+        "numTargetFilesRemoved": outcome.touched.num_rows,
+        "numTargetBytesAdded": sum(file.size for file in outcome.added),
+        "numTargetBytesRemoved": int(pc.sum(outcome.touched["size"]).as_py() or 0),
+        "numTargetChangeFilesAdded": 0,
+        "numTargetChangeFileBytes": 0,
+        "numTargetDeletionVectorsAdded": 0,
+        "numTargetDeletionVectorsUpdated": 0,
+        "numTargetDeletionVectorsRemoved": 0,
+        "executionTimeMs": int((time.perf_counter() - timing.started) * 1000),
+        "materializeSourceTimeMs": timing.source_ms,
+        "scanTimeMs": 0,
+        "rewriteTimeMs": timing.execute_ms,
+    }

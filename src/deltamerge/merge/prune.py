@@ -1,0 +1,137 @@
+"""Which files can hold a match, and why the others can't: target predicates first, then the source's own keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltamerge.log.files import FileSet, Mask
+from deltamerge.log.skipping import could_match
+from deltamerge.merge.plan import KeyPair, MergePlan
+from deltamerge.protocol.predicate import And, OneOf, Predicate
+from deltamerge.protocol.schema import arrow_type
+from deltamerge.spark.source import Source
+from deltamerge.worker.keys import KeyFilter, build_filter, fits_codes
+
+
+@dataclass(frozen=True)
+class FunnelStep:
+    """What is left of the table after one kind of pruning: files and bytes."""
+
+    name: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class PrunedPlan:
+    """A plan with the files that it will open, in `files`, largest first, and the filter that their rows must pass.
+
+    `ranks` gives, for a collected source, each row's place among the distinct keys (null: it can match nothing); it is
+    None when equal ranks might not mean equal keys.
+    """
+
+    plan: MergePlan
+    source: Source
+    files: pa.Table = field(repr=False)
+    funnel: tuple[FunnelStep, ...]
+    predicate: Predicate
+    keys: KeyFilter | None = field(default=None, repr=False)
+    ranks: pa.Array | None = field(default=None, repr=False)
+
+    def would_read(self, files: FileSet) -> Mask:
+        """Which of other files this merge would have opened."""
+        snapshot = self.plan.resolved.snapshot
+        return could_match(files, self.predicate, snapshot.schema, snapshot.partition_columns)
+
+
+def prune(plan: MergePlan, source: Source) -> PrunedPlan:
+    """Prune the target's files for a materialized source."""
+    snapshot = plan.resolved.snapshot
+    files = snapshot.files
+    columns = snapshot.partition_columns
+    sizes = np.asarray(files.column("size").to_numpy())
+    mask = could_match(files, plan.target_predicate, snapshot.schema, columns)
+    funnel = [FunnelStep("in the table", len(files), int(sizes.sum())), _step("after target predicates", mask, sizes)]
+    keys, ranks = None, None
+    predicate = plan.target_predicate
+    if plan.keys and source.collected is not None:
+        pairs, arrays = _key_arrays(plan, source.collected)
+        if fits_codes(arrays):
+            keys, ranks = build_filter([p.target for p in pairs], arrays, [p.null_safe for p in pairs])
+            predicate = And((predicate, *_key_predicates(pairs, keys, arrays)))
+            if any(
+                pair.null_safe and array.null_count > source.collected.column(pair.source).null_count
+                for pair, array in zip(pairs, arrays, strict=True)
+            ):
+                ranks = None
+            mask = mask & could_match(files, predicate, snapshot.schema, columns)
+    funnel.append(_step("after source keys", mask, sizes))
+    chosen = files.select(mask).sort_by([("size", "descending")])
+    return PrunedPlan(plan, source, chosen, tuple(funnel), predicate, keys, ranks)
+
+
+def _step(name: str, mask: Mask, sizes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FunnelStep:
+    return FunnelStep(name, int(mask.sum()), int(sizes[mask].sum()))
+
+
+def _key_arrays(plan: MergePlan, collected: pa.Table) -> tuple[Sequence[KeyPair], list[pa.Array]]:
+    """Each key pair's source values as values of the target column's type; what the type can't hold matches nothing."""
+    schema = plan.resolved.scope.target
+    arrays = []
+    for pair in plan.keys:
+        found = schema.find(pair.target, case_sensitive=True)
+        assert found is not None
+        arrays.append(_converted(collected.column(pair.source).combine_chunks(), arrow_type(found.type)))
+    return plan.keys, arrays
+
+
+def _converted(values: pa.Array, type: pa.DataType) -> pa.Array:
+    """Source values in the target column's type. A value that has no equal there becomes one that equals nothing: null.
+
+    Null-safe keys must not be fooled by that null; it then only lets more rows through.
+    """
+    if values.type.equals(type):
+        return values
+    if pa.types.is_integer(type):
+        low, high = _limits(type)
+        wide = values.cast(pa.int64())
+        fits = pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, high))
+        return pc.if_else(fits, wide, pa.scalar(None, pa.int64())).cast(type)
+    if pa.types.is_floating(type):
+        narrow = values.cast(type, safe=False)
+        same = pc.or_(pc.equal(narrow.cast(pa.float64()), values.cast(pa.float64())), pc.is_nan(values))
+        return pc.if_else(same, narrow, pa.scalar(None, type))
+    if pa.types.is_decimal(type):
+        return _decimals(values, type)
+    return values.cast(type)
+
+
+def _limits(type: pa.DataType) -> tuple[int, int]:
+    bits = type.bit_width
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _decimals(values: pa.Array, type: pa.DataType) -> pa.Array:
+    try:
+        return values.cast(type)
+    except pa.ArrowInvalid:
+        converted = []
+        for value in values:
+            try:
+                converted.append(value.cast(type).as_py())
+            except pa.ArrowInvalid:
+                converted.append(None)
+        return pa.array(converted, type)
+
+
+def _key_predicates(pairs: Sequence[KeyPair], keys: KeyFilter, arrays: Sequence[pa.Array]) -> list[Predicate]:
+    found: list[Predicate] = []
+    for pair, values, array in zip(pairs, keys.values, arrays, strict=True):
+        ordered = values.take(pc.sort_indices(values)) if len(values) else values
+        found.append(OneOf((pair.target,), ordered, or_null=pair.null_safe and array.null_count > 0))
+    return found

@@ -1,0 +1,67 @@
+"""What a merge did, in numbers and words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deltamerge.merge.commit import CommittedMerge
+from deltamerge.merge.prune import FunnelStep
+from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.rows import one_row
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """The result of a merge. `version` is None when nothing changed and so nothing was committed.
+
+    `metrics` are the commit's operationMetrics (rows, files, bytes, ms), `funnel` what pruning left of the table.
+    """
+
+    version: int | None
+    metrics: Mapping[str, int]
+    funnel: tuple[FunnelStep, ...]
+    attempts: int
+
+    @property
+    def updated(self) -> int:
+        """Target rows updated."""
+        return self.metrics["numTargetRowsUpdated"]
+
+    @property
+    def deleted(self) -> int:
+        """Target rows deleted."""
+        return self.metrics["numTargetRowsDeleted"]
+
+    @property
+    def inserted(self) -> int:
+        """Rows inserted."""
+        return self.metrics["numTargetRowsInserted"]
+
+    @property
+    def affected(self) -> int:
+        """Rows updated, deleted or inserted."""
+        return self.updated + self.deleted + self.inserted
+
+    def to_frame(self, spark: Session) -> Frame:
+        """delta-spark's result: one row of four counts."""
+        return one_row(
+            spark,
+            {
+                "num_affected_rows": self.affected,
+                "num_updated_rows": self.updated,
+                "num_deleted_rows": self.deleted,
+                "num_inserted_rows": self.inserted,
+            },
+        )
+
+
+def report(done: CommittedMerge) -> MergeReport:
+    """The report of a merge."""
+    committed = done.committed
+    return MergeReport(
+        None if committed is None else committed.version,
+        done.metrics,
+        done.outcome.pruned.funnel,
+        0 if committed is None else committed.attempts,
+    )

@@ -1,0 +1,195 @@
+"""From what the user said to what each clause does to each column. Every error that a user can make is raised here.
+
+Spark's own analyzer resolves names and types; no job runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+from deltamerge.errors import AnalysisError
+from deltamerge.log.snapshot import Snapshot
+from deltamerge.merge.clauses import Action, Clause, MergeSpec, Side, verify
+from deltamerge.merge.scope import Scope
+from deltamerge.protocol.features import check_writable
+from deltamerge.protocol.schema import StructField, StructType
+from deltamerge.spark.analysis import Check, empty_frame, has_qualifier, types_of, unresolved
+from deltamerge.spark.casts import check_casts
+from deltamerge.spark.expression import Expression, from_name, null
+from deltamerge.spark.frames import Session, SparkType
+from deltamerge.spark.schema import from_spark, spark_type
+from deltamerge.spark.session import case_sensitive
+from deltamerge.spark.sqltext import column_reference, name_parts
+
+TARGET = "__deltamerge_target"
+SOURCE = "__deltamerge_source"
+
+
+@dataclass(frozen=True)
+class ColumnValue:
+    """What a clause writes to a column: the expression as given, and the type that it has before it is cast."""
+
+    column: str
+    value: Expression
+    type: SparkType
+
+
+@dataclass(frozen=True)
+class ResolvedClause:
+    """A clause with its values per target column: those assigned by an update, all columns of an insert."""
+
+    number: int
+    side: Side
+    action: Action
+    condition: Expression | None
+    values: tuple[ColumnValue, ...] = ()
+
+    @property
+    def assigned(self) -> frozenset[str]:
+        """Names of the columns that the clause sets."""
+        return frozenset(value.column for value in self.values)
+
+
+@dataclass(frozen=True)
+class ResolvedMerge:
+    """A merge that can run: everything is named, typed and allowed. `schema` is the target's after the merge."""
+
+    spec: MergeSpec
+    snapshot: Snapshot
+    scope: Scope
+    schema: StructType
+    clauses: tuple[ResolvedClause, ...]
+
+    def of(self, side: Side) -> tuple[ResolvedClause, ...]:
+        """The clauses about one kind of rows, in order."""
+        return tuple(clause for clause in self.clauses if clause.side is side)
+
+
+def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerge:
+    """Resolve a specification against the target's snapshot. Raises AnalysisError, UnsupportedTableError."""
+    verify(spec)
+    check_writable(snapshot.protocol, snapshot.metadata, snapshot.store.url)
+    _check_append_only(spec, snapshot)
+    scope = _scope(spark, spec, snapshot.schema)
+    planned = [_planned(clause, scope) for clause in spec.clauses]
+    clauses = _typed(spark, spec, scope, planned)
+    return ResolvedMerge(spec, snapshot, scope, snapshot.schema, clauses)
+
+
+_Planned = list[tuple[StructField, Expression]]
+
+
+def _scope(spark: Session, spec: MergeSpec, target: StructType) -> Scope:
+    alias = spec.source_alias or _carried_alias(spec)
+    source = from_spark(spec.source.schema)
+    return Scope(target, source, spec.target_alias or TARGET, alias or SOURCE, case_sensitive(spark))
+
+
+def _carried_alias(spec: MergeSpec) -> str | None:
+    """The alias that the source frame carries, found by asking for the qualifiers that the expressions use."""
+    expressions = [spec.condition]
+    for clause in spec.clauses:
+        expressions += [clause.condition] if clause.condition is not None else []
+        expressions += [assignment.value for assignment in clause.assignments]
+    target = (spec.target_alias or "").lower()
+    for candidate in dict.fromkeys(name for expression in expressions for name in expression.qualifiers):
+        if candidate.lower() != target and has_qualifier(spec.source, candidate):
+            return candidate
+    return None
+
+
+def _planned(clause: Clause, scope: Scope) -> _Planned:
+    """Which column gets which expression, before types are known."""
+    if clause.action is Action.DELETE:
+        return []
+    if clause.star:
+        excluded = {_target_field(name, clause, scope).name for name in clause.excluded}
+        return [(field, _from_source(field, clause, scope)) for field in scope.target if field.name not in excluded]
+    pairs = [(_target_field(a.column, clause, scope), a.value) for a in clause.assignments]
+    for (a, _), (b, _) in combinations(pairs, 2):
+        if a.name == b.name:
+            raise _assigned_twice(clause, a.name)
+    if clause.action is Action.INSERT:
+        given = {field.name for field, _ in pairs}
+        pairs += [(field, null()) for field in scope.target if field.name not in given]
+    return pairs
+
+
+def _from_source(field: StructField, clause: Clause, scope: Scope) -> Expression:
+    found = scope.source.find(field.name, scope.case_sensitive)
+    if found is None:
+        raise unresolved(field.name, _place(clause), _visible(scope, Side.NOT_MATCHED))
+    return from_name(scope.source_alias, found.name)
+
+
+def _target_field(name: str, clause: Clause, scope: Scope) -> StructField:
+    """The target column that a SET or INSERT names, with or without the target's alias."""
+    parts = name_parts(column_reference(name)) or [name]
+    if len(parts) > 1 and parts[0].lower() == scope.target_alias.lower():
+        parts = parts[1:]
+    found = scope.target.find(parts[0], scope.case_sensitive) if len(parts) == 1 else None
+    if found is None:
+        raise unresolved(name, _place(clause), _visible(scope, Side.BY_SOURCE))
+    return found
+
+
+def _typed(spark: Session, spec: MergeSpec, scope: Scope, planned: list[_Planned]) -> tuple[ResolvedClause, ...]:
+    """All clauses with the types of their values: one analysis per side when nothing is wrong."""
+    source = spec.source.alias(scope.source_alias)
+    target = empty_frame(spark, scope.target).alias(scope.target_alias)
+    frames = {Side.MATCHED: source.crossJoin(target), Side.NOT_MATCHED: source, Side.BY_SOURCE: target}
+    found: dict[int, ResolvedClause] = {}
+    for side, frame in frames.items():
+        numbers = [n for n, clause in enumerate(spec.clauses) if clause.side is side]
+        conditions = [Check("search condition", spec.condition)] if side is Side.MATCHED else []
+        for n in numbers:
+            condition = spec.clauses[n].condition
+            if condition is not None:
+                conditions.append(Check(f"{spec.clauses[n].action.name} condition", condition))
+        values = [Check(_place(spec.clauses[n]), value) for n in numbers for _, value in planned[n]]
+        types = iter(types_of(frame, conditions, values, _visible(scope, side)) if conditions or values else [])
+        for n in numbers:
+            clause = spec.clauses[n]
+            columns = tuple(ColumnValue(field.name, value, next(types)) for field, value in planned[n])
+            fields = [field for field, _ in planned[n]]
+            check_casts(spark, [(c.type, spark_type(f.type), f.name) for c, f in zip(columns, fields, strict=True)])
+            found[n] = ResolvedClause(n, side, clause.action, clause.condition, columns)
+    return tuple(found[n] for n in range(len(planned)))
+
+
+def _visible(scope: Scope, side: Side) -> list[str]:
+    names: list[str] = []
+    if side in (Side.MATCHED, Side.NOT_MATCHED):
+        names += _qualified(scope.source_alias, scope.source.names)
+    if side in (Side.MATCHED, Side.BY_SOURCE):
+        names += _qualified(scope.target_alias, scope.target.names)
+    return names
+
+
+def _qualified(alias: str, names: Iterable[str]) -> list[str]:
+    return [name if alias in (TARGET, SOURCE) else f"{alias}.{name}" for name in names]
+
+
+def _place(clause: Clause) -> str:
+    return f"{clause.action.name} clause"
+
+
+def _assigned_twice(clause: Clause, column: str) -> AnalysisError:
+    if clause.action is Action.INSERT:
+        condition, message = "DELTA_DUPLICATE_COLUMNS_ON_INSERT", "Duplicate column names in INSERT clause"
+    else:
+        condition, message = "DELTA_CONFLICT_SET_COLUMN", "There is a conflict from these SET columns"
+    return AnalysisError(condition, f"{message}: {column}.", parameters={"columnList": [column]})
+
+
+def _check_append_only(spec: MergeSpec, snapshot: Snapshot) -> None:
+    changing = [clause for clause in spec.clauses if clause.action is not Action.INSERT]
+    if changing and snapshot.properties.append_only:
+        raise AnalysisError(
+            "DELTA_CANNOT_MODIFY_APPEND_ONLY",
+            f"The table {snapshot.store.url} only allows appends, and this merge has {changing[0].action.name} clauses.",
+            parameters={"table_name": snapshot.store.url, "config": "delta.appendOnly"},
+            hint="To permit updates and deletes set the table property delta.appendOnly to false.",
+        )

@@ -1,0 +1,45 @@
+"""The whole line of a merge."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from deltamerge.log.table import DeltaLog
+from deltamerge.merge.clauses import MergeSpec
+from deltamerge.merge.commit import Timing, commit_merge
+from deltamerge.merge.execute import execute
+from deltamerge.merge.plan import plan_merge
+from deltamerge.merge.prune import prune
+from deltamerge.merge.report import MergeReport, report
+from deltamerge.merge.resolve import resolve
+from deltamerge.spark.frames import Session
+from deltamerge.spark.session import engine_name
+from deltamerge.spark.source import materialize
+
+log = logging.getLogger("deltamerge.merge")
+
+
+Progress = Callable[[str], None]
+
+
+def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progress | None = None) -> MergeReport:
+    """Merge, commit, report; `progress` is told each step. Raises DeltaMergeError; the table is then as it was."""
+    started = time.perf_counter()
+    tell = progress or log.debug
+    tell("resolving names and types")
+    plan = plan_merge(resolve(spark, spec, table.snapshot()))
+    tell("reading the source")
+    source = materialize(spec.source, plan.source_columns)
+    ready = time.perf_counter()
+    pruned = prune(plan, source)
+    log.info("%s: %s", table.store.url, "; ".join(f"{s.files} files {s.name}" for s in pruned.funnel))
+    tell(f"matching {pruned.funnel[-1].files} of {pruned.funnel[0].files} files and writing")
+    outcome = execute(spark, pruned)
+    timing = Timing(started, int((ready - started) * 1000), int((time.perf_counter() - ready) * 1000))
+    tell("committing")
+    done = commit_merge(outcome, timing, engine_name(spark))
+    if done.committed is not None:
+        table.remember(done.committed.snapshot)
+    return report(done)

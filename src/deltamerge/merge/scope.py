@@ -1,0 +1,96 @@
+"""Which column a name means, as Spark resolves it: the target's, the source's, or not surely either.
+
+Only used to see into expressions; Spark itself resolves what it evaluates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from deltamerge.protocol.schema import StructType
+from deltamerge.spark.expression import Expression
+from deltamerge.spark.sqltext import name_parts
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A column, by side and path; the path's first name is spelled as the schema spells it."""
+
+    side: Literal["target", "source"]
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The names that an expression over both sides can see."""
+
+    target: StructType
+    source: StructType
+    target_alias: str
+    source_alias: str
+    case_sensitive: bool = False
+
+    def reference(self, node: exp.Expression | None) -> Reference | None:
+        """The column that a node is, None when it is none or not surely one."""
+        parts = name_parts(node)
+        if not parts:
+            return None
+        sides = (("target", self.target_alias, self.target), ("source", self.source_alias, self.source))
+        qualified = [
+            (side, parts[1:], field)
+            for side, alias, schema in sides
+            if len(parts) > 1 and self._same(parts[0], alias) and (field := schema.find(parts[1], self.case_sensitive))
+        ]
+        plain = [
+            (side, parts, field) for side, _, schema in sides if (field := schema.find(parts[0], self.case_sensitive)) is not None
+        ]
+        found = qualified or plain
+        if len(found) != 1 or self._repeated(found[0][0], found[0][2].name):
+            return None
+        side, path, field = found[0]
+        return Reference("target" if side == "target" else "source", (field.name, *path[1:]))
+
+    def _same(self, a: str, b: str) -> bool:
+        return a == b if self.case_sensitive else a.lower() == b.lower()
+
+    def _repeated(self, side: str, name: str) -> bool:
+        schema = self.target if side == "target" else self.source
+        return sum(self._same(field.name, name) for field in schema) > 1
+
+    def used(self, expressions: Iterable[Expression], side: Literal["target", "source"]) -> list[str]:
+        """Names of the columns of one side that expressions use, in the schema's order; more than they use when in doubt."""
+        schema = self.target if side == "target" else self.source
+        names: set[str] = set()
+        for expression in expressions:
+            references = self._references(expression.tree)
+            if references is None:
+                names.update(name for name in schema.names if expression.mentions(name))
+            else:
+                names.update(reference.path[0] for reference in references if reference.side == side)
+        return [name for name in schema.names if name in names]
+
+    def _references(self, node: exp.Expression | None) -> list[Reference] | None:
+        """Every column that a tree uses; None when that can't be said for sure."""
+        if node is None or node.find(exp.Placeholder, exp.Star, exp.Subquery, exp.Select, exp.Lambda) is not None:
+            return None
+        found = [self.reference(name) for name in _outermost_names(node)]
+        return None if None in found else [reference for reference in found if reference is not None]
+
+
+def _outermost_names(node: exp.Expression) -> list[exp.Expression]:
+    if isinstance(node, exp.Column | exp.Dot):
+        return [node]
+    return [found for child in node.iter_expressions() for found in _outermost_names(child)]
+
+
+def conjuncts(node: exp.Expression | None) -> list[exp.Expression]:
+    """The parts of a condition that must all be true."""
+    if isinstance(node, exp.Paren):
+        return conjuncts(node.this)
+    if isinstance(node, exp.And):
+        return [*conjuncts(node.this), *conjuncts(node.expression)]
+    return [] if node is None else [node]

@@ -1,0 +1,1 @@
+"""The Delta protocol as pure data and functions: no I/O, no Spark, no table state."""

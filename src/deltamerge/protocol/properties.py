@@ -1,0 +1,79 @@
+"""Table properties (`delta.*`), typed, with delta-spark's defaults.
+
+Source: delta-spark's DeltaConfig. Intervals are in milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_UNITS = {
+    "week": 604_800_000,
+    "day": 86_400_000,
+    "hour": 3_600_000,
+    "minute": 60_000,
+    "second": 1_000,
+    "millisecond": 1,
+    "microsecond": 0.001,
+}
+_INTERVAL = re.compile(r"(-?\d+)\s*(week|day|hour|minute|second|millisecond|microsecond)s?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """The table's configuration, read by name with types and defaults."""
+
+    values: Mapping[str, str]
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """A boolean property."""
+        return self.values.get(key, str(default)).strip().lower() == "true"
+
+    def number(self, key: str, default: int) -> int:
+        """An integer property; a value that is none gives the default."""
+        try:
+            return int(self.values.get(key, default))
+        except ValueError:
+            return default
+
+    def interval(self, key: str, default: int) -> int:
+        """An interval property such as `interval 30 days`, in ms; a value that is none gives the default."""
+        found = _INTERVAL.findall(self.values.get(key, ""))
+        return int(sum(int(count) * _UNITS[unit.lower()] for count, unit in found)) if found else default
+
+    @property
+    def append_only(self) -> bool:
+        """`delta.appendOnly`."""
+        return self.flag("delta.appendOnly")
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """`delta.checkpointInterval`, in commits."""
+        return max(1, self.number("delta.checkpointInterval", 10))
+
+    @property
+    def tombstone_retention(self) -> int:
+        """`delta.deletedFileRetentionDuration`, in ms."""
+        return self.interval("delta.deletedFileRetentionDuration", 7 * 86_400_000)
+
+    @property
+    def indexed_columns(self) -> int:
+        """`delta.dataSkippingNumIndexedCols`: leaf columns with statistics, -1 for all."""
+        return self.number("delta.dataSkippingNumIndexedCols", 32)
+
+    @property
+    def stats_columns(self) -> str | None:
+        """`delta.dataSkippingStatsColumns`: the columns with statistics, comma-separated, which overrides the count."""
+        return self.values.get("delta.dataSkippingStatsColumns")
+
+    @property
+    def compression(self) -> str:
+        """`delta.parquet.compression.codec` for data files, lower case."""
+        return self.values.get("delta.parquet.compression.codec", "snappy").lower()
+
+    @property
+    def serializable(self) -> bool:
+        """Whether `delta.isolationLevel` asks for Serializable; else WriteSerializable."""
+        return self.values.get("delta.isolationLevel", "").lower() == "serializable"

@@ -1,0 +1,225 @@
+"""Delta's types and schemas: the JSON of a `metaData` action, and the Arrow types in which rows travel.
+
+Source: PROTOCOL.md, "Schema Serialization Format". Pure data; must not know tables, files or Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Union
+
+import pyarrow as pa
+
+from deltamerge.errors import CorruptTableError
+
+DataType = Union["PrimitiveType", "ArrayType", "MapType", "StructType"]
+
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_ARROW = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType:
+    """A type without fields, by its Delta name: `long`, `decimal(10,2)`, `timestamp_ntz`, ..."""
+
+    name: str
+
+    @property
+    def decimal(self) -> tuple[int, int] | None:
+        """(precision, scale) of a decimal, None for any other type."""
+        found = _DECIMAL.fullmatch(self.name)
+        return (int(found[1]), int(found[2])) if found else None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """A list of elements of one type."""
+
+    element: DataType
+    contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """A map; keys are never null."""
+
+    key: DataType
+    value: DataType
+    value_contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StructField:
+    """A named, typed place in a struct; `metadata` is the field's JSON metadata as it is in the log."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def physical_name(self) -> str:
+        """The name in Parquet files and in partition values: column mapping's, else the name itself."""
+        return str(self.metadata.get("delta.columnMapping.physicalName", self.name))
+
+    def with_type(self, type: DataType) -> StructField:
+        """The same field with another type."""
+        return replace(self, type=type)
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """Named fields in order; a table's schema is one of these."""
+
+    fields: tuple[StructField, ...]
+
+    def __iter__(self) -> Iterator[StructField]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def names(self) -> list[str]:
+        """Field names in order."""
+        return [field.name for field in self.fields]
+
+    def find(self, name: str, case_sensitive: bool = False) -> StructField | None:
+        """The field of this name, or None."""
+        if case_sensitive:
+            return next((f for f in self.fields if f.name == name), None)
+        folded = name.lower()
+        return next((f for f in self.fields if f.name.lower() == folded), None)
+
+    def select(self, names: list[str]) -> StructType:
+        """The fields of these exact names, in the schema's own order."""
+        wanted = set(names)
+        return StructType(tuple(f for f in self.fields if f.name in wanted))
+
+    def __str__(self) -> str:
+        return "struct<" + ",".join(f"{f.name}:{f.type}" for f in self.fields) + ">"
+
+
+def parse_schema(text: str) -> StructType:
+    """The schema that a `schemaString` holds. Raises CorruptTableError when it does not parse."""
+    try:
+        found = _parse_type(json.loads(text))
+        if not isinstance(found, StructType):
+            raise ValueError("the outermost type is not a struct")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptTableError(
+            "DELTAMERGE_CORRUPT_SCHEMA",
+            f"The table's schemaString does not parse: {error}.",
+            parameters={"schemaString": text[:200]},
+            hint="The metaData action in the transaction log is damaged; restore it from a backup.",
+        ) from error
+    return found
+
+
+def schema_json(schema: StructType) -> str:
+    """The `schemaString` of a schema, compact, keys in Spark's order."""
+    return json.dumps(type_value(schema), separators=(",", ":"), ensure_ascii=False)
+
+
+def type_value(type: DataType) -> Any:
+    """The JSON value of a type."""
+    if isinstance(type, StructType):
+        fields = [
+            {"name": f.name, "type": type_value(f.type), "nullable": f.nullable, "metadata": dict(f.metadata)}
+            for f in type.fields
+        ]
+        return {"type": "struct", "fields": fields}
+    if isinstance(type, ArrayType):
+        return {"type": "array", "elementType": type_value(type.element), "containsNull": type.contains_null}
+    if isinstance(type, MapType):
+        return {
+            "type": "map",
+            "keyType": type_value(type.key),
+            "valueType": type_value(type.value),
+            "valueContainsNull": type.value_contains_null,
+        }
+    return type.name
+
+
+def _parse_type(value: Any) -> DataType:
+    if isinstance(value, str):
+        return PrimitiveType(_canonical(value))
+    kind = value["type"]
+    if kind == "struct":
+        return StructType(
+            tuple(
+                StructField(f["name"], _parse_type(f["type"]), bool(f.get("nullable", True)), f.get("metadata") or {})
+                for f in value["fields"]
+            )
+        )
+    if kind == "array":
+        return ArrayType(_parse_type(value["elementType"]), bool(value.get("containsNull", True)))
+    if kind == "map":
+        return MapType(_parse_type(value["keyType"]), _parse_type(value["valueType"]), bool(value.get("valueContainsNull", True)))
+    raise ValueError(f"unknown type {kind!r}")
+
+
+def _canonical(name: str) -> str:
+    if name == "decimal":
+        return "decimal(10,0)"
+    found = _DECIMAL.fullmatch(name)
+    return f"decimal({int(found[1])},{int(found[2])})" if found else name
+
+
+def arrow_type(type: DataType) -> pa.DataType:
+    """The Arrow type in which values of a Delta type travel and are written to Parquet; all of it is nullable.
+
+    Raises CorruptTableError for a type that has no Arrow form here.
+    """
+    if isinstance(type, StructType):
+        return pa.struct([arrow_field(f) for f in type.fields])
+    if isinstance(type, ArrayType):
+        return pa.list_(pa.field("element", arrow_type(type.element)))
+    if isinstance(type, MapType):
+        return pa.map_(arrow_type(type.key), arrow_type(type.value))
+    if decimal := type.decimal:
+        return pa.decimal128(*decimal)
+    found = _ARROW.get(type.name)
+    if found is None:
+        raise CorruptTableError(
+            "DELTAMERGE_UNSUPPORTED_TYPE",
+            f"The type {type.name!r} is not supported.",
+            parameters={"type": type.name},
+        )
+    return found
+
+
+def arrow_field(field: StructField) -> pa.Field:
+    """The Arrow field of a Delta field, by its logical name."""
+    return pa.field(field.name, arrow_type(field.type))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a Delta schema, by logical names."""
+    return pa.schema([arrow_field(f) for f in schema.fields])

@@ -1,0 +1,167 @@
+"""The one place that looks behind PySpark's public interface, each time with a fallback.
+
+Classic Spark hides a Column's tree and a plan's size in JVM objects, Spark Connect in its own plan objects. Where
+neither can be read the answer is None: nothing is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from sqlglot import exp
+
+from deltamerge.spark.sqltext import column_reference, parse
+
+_BINARY: dict[str, type[exp.Expression]] = {
+    "=": exp.EQ,
+    "==": exp.EQ,
+    "<=>": exp.NullSafeEQ,
+    "<": exp.LT,
+    "<=": exp.LTE,
+    ">": exp.GT,
+    ">=": exp.GTE,
+    "and": exp.And,
+    "or": exp.Or,
+}
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a Spark Connect client."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def estimated_bytes(frame: DataFrame) -> int | None:
+    """Spark's own estimate of a frame's size in bytes; None when it can't be had."""
+    try:
+        if is_connect(frame.sparkSession):
+            return _connect_bytes(frame._plan)
+        return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    except Exception:
+        return None
+
+
+def _connect_bytes(plan: Any) -> int | None:
+    """The size of the local data below a plan of projections and filters."""
+    while plan is not None:
+        kind = type(plan).__name__
+        if kind in ("LocalRelation", "CachedLocalRelation"):
+            table = getattr(plan, "_table", None)
+            return None if table is None else int(table.nbytes)
+        if kind not in ("Project", "Filter", "SubqueryAlias", "WithColumns", "WithColumnsRenamed", "Drop", "ToDF"):
+            return None
+        plan = plan._child
+    return None
+
+
+def tree_of(column: Column) -> exp.Expression | None:
+    """A Column's tree in sqlglot's terms; parts that can't be read are `exp.Placeholder`, None when nothing can."""
+    try:
+        if type(column).__module__.startswith("pyspark.sql.connect"):
+            return _proto_tree(_proto(column))
+        return _node_tree(_classic(column).node())
+    except Exception:
+        return None
+
+
+def _classic(column: Column) -> Any:
+    return column._jc
+
+
+def _proto(column: Column) -> Any:
+    expression: Any = column._expr
+    return expression.to_plan(_NoSession())
+
+
+class _NoSession:
+    """Stands in for a Connect client, which the conversion of an expression only needs for artifacts."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotImplementedError(name)
+
+
+def _proto_tree(proto: Any) -> exp.Expression:
+    kind = proto.WhichOneof("expr_type")
+    if kind == "unresolved_attribute":
+        attribute = proto.unresolved_attribute
+        reference = column_reference(attribute.unparsed_identifier)
+        return _opaque(bound=True) if reference is None or attribute.HasField("plan_id") else reference
+    if kind == "expression_string":
+        return parse(proto.expression_string.expression) or _opaque()
+    if kind == "unresolved_function":
+        function = proto.unresolved_function
+        return _call(function.function_name, [_proto_tree(a) for a in function.arguments])
+    if kind == "alias":
+        return _proto_tree(proto.alias.expr)
+    if kind == "literal":
+        return _proto_literal(proto.literal)
+    if kind == "unresolved_star":
+        return exp.Star()
+    return _opaque()
+
+
+def _proto_literal(literal: Any) -> exp.Expression:
+    kind = literal.WhichOneof("literal_type")
+    if kind == "string":
+        return exp.Literal.string(literal.string)
+    if kind in ("byte", "short", "integer", "long"):
+        return exp.Literal.number(getattr(literal, kind))
+    if kind == "boolean":
+        return exp.Boolean(this=literal.boolean)
+    return exp.Anonymous(this="literal", expressions=[])
+
+
+def _node_tree(node: Any) -> exp.Expression:
+    kind = node.getClass().getSimpleName()
+    if kind == "UnresolvedAttribute":
+        parts = _list(node.nameParts())
+        return _opaque(bound=True) if node.planId().isDefined() else _dotted(parts)
+    if kind == "SqlExpression":
+        return parse(node.expression()) or _opaque()
+    if kind == "UnresolvedFunction":
+        return _call(node.functionName(), [_node_tree(a) for a in _list(node.arguments())])
+    if kind == "Alias":
+        return _node_tree(node.child())
+    if kind == "Literal":
+        return _literal(node.value())
+    if kind == "UnresolvedStar":
+        return exp.Star()
+    return _opaque()
+
+
+def _literal(value: Any) -> exp.Expression:
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, int):
+        return exp.Literal.number(value)
+    if isinstance(value, str):
+        return exp.Literal.string(value)
+    return exp.Anonymous(this="literal", expressions=[])
+
+
+def _call(name: str, arguments: list[exp.Expression]) -> exp.Expression:
+    binary = _BINARY.get(name.lower())
+    if binary is not None and len(arguments) == 2:
+        return binary(this=arguments[0], expression=arguments[1])
+    if name.lower() == "in" and arguments:
+        return exp.In(this=arguments[0], expressions=arguments[1:])
+    return exp.Anonymous(this=name, expressions=arguments)
+
+
+def _list(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.length())]
+
+
+def _dotted(parts: list[str]) -> exp.Expression:
+    identifiers = [exp.to_identifier(part, quoted=True) for part in parts]
+    if len(identifiers) == 1:
+        return exp.Column(this=identifiers[0])
+    found: exp.Expression = exp.Column(this=identifiers[1], table=identifiers[0])
+    for identifier in identifiers[2:]:
+        found = exp.Dot(this=found, expression=identifier)
+    return found
+
+
+def _opaque(bound: bool = False) -> exp.Expression:
+    """A part that can't be seen into; `bound` when it names a column of one certain DataFrame."""
+    return exp.Placeholder(this="bound" if bound else "opaque")

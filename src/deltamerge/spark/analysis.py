@@ -1,0 +1,124 @@
+"""Asking Spark's analyzer: do these expressions resolve, and what are their types? No job runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F
+
+from deltamerge.errors import AnalysisError, ParseError
+from deltamerge.protocol.schema import StructType, arrow_schema
+from deltamerge.spark.expression import Expression, quoted
+from deltamerge.spark.frames import Frame, Session, SparkType
+from deltamerge.spark.schema import to_spark
+
+
+@lru_cache(maxsize=128)
+def empty_frame(spark: Session, schema: StructType) -> Frame:
+    """A frame of a Delta schema without rows, to resolve names against."""
+    return spark.createDataFrame(arrow_schema(schema).empty_table(), schema=to_spark(schema))
+
+
+@dataclass(frozen=True)
+class Check:
+    """An expression to be analysed, and how an error calls the place where it stands."""
+
+    place: str
+    expression: Expression
+
+
+def types_of(frame: Frame, conditions: Sequence[Check], values: Sequence[Check], columns: Sequence[str]) -> list[SparkType]:
+    """The types of `values` over a frame on which `conditions` are conditions too.
+
+    Raises AnalysisError that names the one expression which fails, and the `columns` that it could have used.
+    """
+    try:
+        return _types(frame, conditions, values)
+    except AnalysisException as error:
+        for check in conditions:
+            _raise_if_failing(frame, check, [check], [], columns)
+        for check in values:
+            _raise_if_failing(frame, check, [], [check], columns)
+        raise _explained(error, (*conditions, *values)[0], columns) from error
+
+
+def _raise_if_failing(frame: Frame, check: Check, conditions: list[Check], values: list[Check], columns: Sequence[str]) -> None:
+    try:
+        _types(frame, conditions, values)
+    except AnalysisException as error:
+        raise _explained(error, check, columns) from error
+
+
+def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -> list[SparkType]:
+    for check in conditions:
+        frame = frame.where(check.expression.column)
+    columns = [check.expression.column.alias(f"c{number}") for number, check in enumerate(values)]
+    fields = frame.select(F.lit(1).alias("one"), *columns).schema.fields
+    return [field.dataType for field in fields[1:]]
+
+
+def has_qualifier(frame: Frame, qualifier: str) -> bool:
+    """Whether columns of a frame can be named with this qualifier."""
+    try:
+        return bool(frame.select(F.col(f"{quoted(qualifier)}.*")).schema.fields)
+    except AnalysisException:
+        return False
+
+
+def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -> AnalysisError:
+    """What Spark's analyzer says of an expression, as this library's error."""
+    condition = error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED"
+    text = check.expression.text
+    if isinstance(error, ParseException):
+        return syntax_error(text, error)
+    if condition.startswith("UNRESOLVED"):
+        return unresolved(text, check.place, columns)
+    return AnalysisError(
+        condition,
+        f"{_plain(str(error))} (in {check.place}: {text})",
+        parameters={"sqlExpr": text, "clause": check.place, **(error.getMessageParameters() or {})},
+    )
+
+
+def syntax_error(text: str, error: ParseException) -> ParseError:
+    """An SQL text that Spark can't parse, with the place that it points to."""
+    pointed = [line for line in str(error).splitlines() if line.strip() and "JVM" not in line]
+    return ParseError(
+        error.getCondition() or "PARSE_SYNTAX_ERROR",
+        f"{text!r} is no SQL expression: {_plain(str(error))}\n" + "\n".join(pointed[1:4]),
+        parameters={"sqlExpr": text},
+    )
+
+
+def unresolved(text: str, clause: str, columns: Sequence[str]) -> AnalysisError:
+    """A name that no visible column has."""
+    return AnalysisError(
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        f"Cannot resolve {text} in {clause} given columns {', '.join(columns)}.",
+        parameters={"sqlExpr": text, "clause": clause, "cols": list(columns)},
+        hint=_suggestion(text, columns),
+    )
+
+
+def _suggestion(text: str, columns: Sequence[str]) -> str | None:
+    words = [word.strip("`") for word in text.replace("(", " ").replace(")", " ").split()]
+    known = {column.lower(): column for column in columns} | {c.rpartition(".")[2].lower(): c for c in columns}
+    for word in words:
+        if word.lower() in known:
+            continue
+        close = get_close_matches(word.lower(), known, n=1) or get_close_matches(word.rpartition(".")[2].lower(), known, n=1)
+        if close:
+            return f"Did you mean {known[close[0]]}?"
+    return None
+
+
+def _plain(message: str) -> str:
+    lines = [line for line in message.splitlines() if line.strip()]
+    text = lines[0] if lines else message
+    if text.startswith("["):
+        text = text.partition("] ")[2]
+    return text.partition(" SQLSTATE")[0]

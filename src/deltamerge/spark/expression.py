@@ -1,0 +1,88 @@
+"""A user's expression: what Spark evaluates, and as much as can be seen of it from outside.
+
+`deltamerge` never evaluates an expression itself; the tree only tells which columns it may use and which comparisons
+it surely makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from sqlglot import exp
+
+from deltamerge.spark.adapter import tree_of
+from deltamerge.spark.sqltext import name_parts, parse, qualifiers_of, words_of
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression over source and target columns.
+
+    `words` are the lower-case words that may name columns, None when it could be any; `tree` is None when nothing can
+    be seen. `qualifiers` are the names before a dot, which may be aliases.
+    """
+
+    column: Column = field(compare=False)
+    text: str
+    tree: exp.Expression | None = field(compare=False, default=None)
+    words: frozenset[str] | None = None
+    qualifiers: tuple[str, ...] = ()
+
+    def mentions(self, name: str) -> bool:
+        """Whether the expression may use a column of this name; True when in doubt."""
+        return self.words is None or name.lower() in self.words
+
+
+def from_user(value: str | Column) -> Expression:
+    """The expression of an SQL text or a Column. Raises TypeError for anything else."""
+    if isinstance(value, str):
+        tree = parse(value)
+        words = words_of(value)
+        if tree is None or tree.find(exp.Star) is not None:
+            words = None
+        return Expression(F.expr(value), value, tree, words, qualifiers_of(value))
+    if isinstance(value, Column):
+        tree = tree_of(value)
+        return Expression(value, column_text(value), tree, _tree_words(tree), _tree_qualifiers(tree))
+    raise TypeError(f"an expression must be a string or a Column, not {type(value).__name__}")
+
+
+def from_name(*parts: str) -> Expression:
+    """The expression of a column, given by the parts of its name."""
+    text = ".".join(quoted(part) for part in parts)
+    identifiers = [exp.to_identifier(part, quoted=True) for part in parts]
+    tree = exp.column(*reversed(identifiers)) if len(parts) <= 4 else None
+    return Expression(F.col(text), text, tree, frozenset(part.lower() for part in parts))
+
+
+def quoted(name: str) -> str:
+    """A name between backquotes, as SQL and `F.col` read it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column_text(column: Column) -> str:
+    """How a Column prints, without its wrapping."""
+    text = str(column)
+    return text[len("Column<'") : -len("'>")] if text.startswith("Column<'") else text
+
+
+def _tree_words(tree: exp.Expression | None) -> frozenset[str] | None:
+    if tree is None or tree.find(exp.Placeholder, exp.Star) is not None:
+        return None
+    return frozenset(identifier.name.lower() for identifier in tree.find_all(exp.Identifier)) | frozenset(
+        literal.name.lower() for literal in tree.find_all(exp.Literal)
+    )
+
+
+def _tree_qualifiers(tree: exp.Expression | None) -> tuple[str, ...]:
+    if tree is None:
+        return ()
+    parts = [name_parts(node) for node in tree.find_all(exp.Column, exp.Dot)]
+    return tuple(dict.fromkeys(part[0] for part in parts if len(part) > 1))
+
+
+def null() -> Expression:
+    """The expression NULL."""
+    return Expression(F.lit(None), "NULL", exp.Null(), frozenset())

@@ -1,0 +1,140 @@
+"""Running Spark jobs, and saying what went wrong in one of them in this library's terms."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException, PythonException
+
+import deltamerge.errors
+import deltamerge.protocol
+import deltamerge.worker
+from deltamerge.errors import (
+    ArithmeticDataError,
+    ConstraintError,
+    DeltaMergeError,
+    ExecutionError,
+    InvalidDateTimeError,
+    InvalidNumberError,
+    StorageError,
+)
+from deltamerge.spark.frames import Frame
+from deltamerge.spark.session import described, settings
+from deltamerge.worker.refusal import Refused
+
+for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors):
+    cloudpickle.register_pickle_by_value(_package)  # type: ignore[no-untyped-call]
+
+_UNCHANGED = "Nothing was committed; the table is as it was."
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
+_LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
+
+
+def collect(frame: Frame, description: str) -> pa.Table:
+    """The rows of a frame in Arrow, by one job. Raises DeltaMergeError with the cause of a failure."""
+    spark = frame.sparkSession
+    try:
+        with settings(spark), described(spark, description):
+            table: pa.Table = frame.toArrow()
+            return table
+    except PySparkException as error:
+        raise translated(error) from error
+    except Exception as error:
+        if "Py4J" in type(error).__name__:
+            raise translated(error) from error
+        raise
+
+
+@contextlib.contextmanager
+def in_process() -> Iterator[None]:
+    """Worker code that runs in this process: its failures come out as they do from a job."""
+    try:
+        yield
+    except Refused as error:
+        raise refused(error.condition, error.message, error.parameters) from error
+    except OSError as error:
+        raise _storage_failure(str(error)) from error
+
+
+def translated(error: Exception) -> DeltaMergeError:
+    """What a failed job says, as an error of this library: the condition, the innermost cause, a hint where one helps."""
+    text = str(error)
+    if Refused.MARK in text:
+        return _marked(text)
+    if "PYTHON_VERSION_MISMATCH" in text or "Python in worker has different version" in text:
+        return ExecutionError(
+            "PYTHON_VERSION_MISMATCH",
+            _first_line(text),
+            hint="Driver and workers must run the same Python minor version: set PYSPARK_PYTHON (and PYSPARK_DRIVER_PYTHON) "
+            "to one interpreter before the session starts.",
+        )
+    if "No module named 'pyarrow'" in text:
+        return ExecutionError(
+            "DELTAMERGE_WORKER_WITHOUT_PYARROW",
+            "The workers' Python has no pyarrow.",
+            hint="Install pyarrow for the interpreter that PYSPARK_PYTHON names on the workers; nothing else is needed.",
+        )
+    if isinstance(error, PythonException) or "PythonException" in text:
+        return _worker_failure(text)
+    condition, message = _condition(error, text)
+    kind: type[DeltaMergeError] = ExecutionError
+    if condition.startswith(("CAST_OVERFLOW", "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO")):
+        kind = ArithmeticDataError
+    elif condition == "CAST_INVALID_INPUT":
+        kind = InvalidDateTimeError if re.search(r'"(?:DATE|TIMESTAMP)', message) else InvalidNumberError
+    return kind(condition, message, hint=_UNCHANGED)
+
+
+def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMergeError:
+    """The error for a row that must not be written."""
+    kind: type[DeltaMergeError] = ConstraintError
+    if condition == "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE":
+        kind = ArithmeticDataError
+    elif condition == "CAST_INVALID_INPUT":
+        temporal = len(parameters) > 1 and parameters[1].startswith(("date", "timestamp"))
+        kind = InvalidDateTimeError if temporal else InvalidNumberError
+    return kind(condition, message, parameters={"values": list(parameters)}, hint=_UNCHANGED)
+
+
+def _marked(text: str) -> DeltaMergeError:
+    body = text[text.index(Refused.MARK) + len(Refused.MARK) :]
+    value, _ = json.JSONDecoder().raw_decode(body)
+    return refused(value["condition"], value["message"], value["parameters"])
+
+
+def _storage_failure(message: str) -> StorageError:
+    return StorageError(
+        "DELTAMERGE_STORAGE_REFUSED",
+        f"A worker could not read or write: {message}",
+        hint=f"Check that the file is there, and space and permissions of the table's folder. {_UNCHANGED}",
+    )
+
+
+def _worker_failure(text: str) -> DeltaMergeError:
+    found = _LAST_LINE.findall(text)
+    name, message = found[-1] if found else ("error", _first_line(text))
+    if name in ("OSError", "PermissionError", "FileNotFoundError", "ArrowIOError") or "Errno" in message:
+        return _storage_failure(message)
+    return ExecutionError(
+        "DELTAMERGE_PYTHON_FAILED",
+        f"Python code failed on a worker: {name}: {message}",
+        parameters={"exception": name},
+        hint=f"The full traceback is this error's cause. {_UNCHANGED}",
+    )
+
+
+def _condition(error: Exception, text: str) -> tuple[str, str]:
+    found = _CONDITION.search(text)
+    named = error.getCondition() if isinstance(error, PySparkException) and hasattr(error, "getCondition") else None
+    if found is None:
+        return named or "DELTAMERGE_JOB_FAILED", _first_line(text)
+    return found[1], found[2].split(" SQLSTATE:")[0].strip()
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")

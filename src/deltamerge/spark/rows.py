@@ -1,0 +1,14 @@
+"""Small results as DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from deltamerge.spark.frames import Frame, Session
+
+
+def one_row(spark: Session, values: Mapping[str, int]) -> Frame:
+    """A frame of one row of long columns."""
+    return spark.createDataFrame(pa.table({name: pa.array([value], pa.int64()) for name, value in values.items()}))

@@ -1,0 +1,51 @@
+"""The target as a DataFrame: an Arrow scan of exactly the files that can matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heapreplace
+
+from pyspark.sql import types as T
+
+from deltamerge.spark.frames import Frame, Session
+from deltamerge.worker.entry import match_map, scan_map
+from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
+
+_BIN_BYTES = 32 << 20
+_MOST_BINS = 4_096
+
+
+def scan_frame(spark: Session, spec: ScanSpec, schema: T.StructType, tasks: Sequence[FileTask], sizes: Sequence[int]) -> Frame:
+    """A lazy frame of `schema`, which describes `spec.schema`, plus the file index and row position of each row.
+
+    `sizes` are the files' bytes, by which they are spread over tasks.
+    """
+    bins = pack(tasks, sizes)
+    fields = [*schema.fields, T.StructField(FILE, T.IntegerType(), False), T.StructField(ROW, T.LongType(), False)]
+    numbers = spark.range(0, max(1, len(bins)), 1, max(1, len(bins)))
+    return numbers.mapInArrow(scan_map(spec, bins or [[]]), T.StructType(fields))
+
+
+def pack(tasks: Sequence[FileTask], sizes: Sequence[int]) -> list[list[FileTask]]:
+    """The tasks in bins of about equal bytes: large files alone, small ones together."""
+    total = sum(sizes)
+    count = min(len(tasks), _MOST_BINS, max(8, total // _BIN_BYTES + 1))
+    bins: list[list[FileTask]] = [[] for _ in range(count)]
+    heap = [(0, number) for number in range(count)]
+    heapify(heap)
+    for size, task in sorted(zip(sizes, tasks, strict=True), key=lambda pair: -pair[0]):
+        load, number = heap[0]
+        bins[number].append(task)
+        heapreplace(heap, (load + size + 1, number))
+    return bins
+
+
+def match_frame(
+    spark: Session, spec: ScanSpec, schema: T.StructType, tasks: Sequence[FileTask], sizes: Sequence[int], limit: int
+) -> Frame:
+    """The ranked candidate rows of the files; `limit` bounds their number, over all tasks, to about twice its value."""
+    bins = pack(tasks, sizes)
+    fields = [T.StructField(FILE, T.IntegerType()), T.StructField(ROW, T.LongType()), T.StructField(RANK, T.LongType())]
+    each = max(limit // 8, 2 * limit // max(1, len(bins)))
+    numbers = spark.range(0, len(bins), 1, len(bins))
+    return numbers.mapInArrow(match_map(spec, bins, each), T.StructType([*schema.fields, *fields]))

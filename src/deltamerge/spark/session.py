@@ -1,0 +1,65 @@
+"""Session settings around a job, and the description that its Spark jobs carry."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from deltamerge.spark.adapter import is_connect
+from deltamerge.spark.frames import Session
+
+_ARROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
+
+
+@contextlib.contextmanager
+def settings(spark: Session, values: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Session settings for the time of a job, put back afterwards; Arrow batches are large by default."""
+    wanted = {**_ARROW, **(values or {})}
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    for key, value in wanted.items():
+        if before[key] != value:
+            spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            elif old != wanted[key]:
+                spark.conf.set(key, old)
+
+
+@contextlib.contextmanager
+def described(spark: Session, text: str) -> Iterator[None]:
+    """Spark jobs started within carry `text` as their description (classic) or tag (Connect)."""
+    if is_connect(spark):
+        tag = "".join(char for char in text if char != ",")
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+        return
+    context: Any = spark.sparkContext
+    before = context.getLocalProperty("spark.job.description")
+    context.setJobDescription(text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before)
+
+
+def case_sensitive(spark: Session) -> bool:
+    """Whether names are told apart by case."""
+    return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+def time_zone(spark: Session) -> str:
+    """The session's time zone, in which timestamps without an offset are read."""
+    return str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
+
+
+def engine_name(spark: Session) -> str:
+    """The engine as commitInfo names it."""
+    return f"Apache-Spark/{spark.version}"

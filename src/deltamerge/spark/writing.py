@@ -1,0 +1,77 @@
+"""Frames of result rows: the write stages as Spark sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from deltamerge.errors import AnalysisError
+from deltamerge.protocol.schema import StructType
+from deltamerge.spark.casts import assigned, check_casts
+from deltamerge.spark.expression import quoted
+from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.schema import to_spark
+from deltamerge.worker.entry import apply_map, payload_map, write_map
+from deltamerge.worker.results import RESULT_SCHEMA
+from deltamerge.worker.rewrite import ChangeSpec
+from deltamerge.worker.write import WriteSpec
+
+_RESULT: T.StructType = from_arrow_schema(RESULT_SCHEMA)
+
+
+def written_frame(rows: Frame, spec: ChangeSpec) -> Frame:
+    """Apply ordered change rows to the files that they belong to; result rows."""
+    return rows.mapInArrow(apply_map(spec), _RESULT)
+
+
+def payload_frame(spark: Session, pieces: Sequence[pa.Table], spec: ChangeSpec) -> Frame:
+    """Apply pieces of ordered change rows, each one file's or only inserts, one task or more; result rows."""
+    payloads = pa.array([_stream(piece) for piece in pieces], pa.binary())
+    numbers = pa.array(range(len(pieces)), pa.int32())
+    fields = [T.StructField("number", T.IntegerType()), T.StructField("payload", T.BinaryType())]
+    frame = spark.createDataFrame(pa.table({"number": numbers, "payload": payloads}), schema=T.StructType(fields))
+    return frame.mapInArrow(payload_map(spec), _RESULT)
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def laid_out(frame: Frame, schema: StructType, partition_columns: Sequence[str]) -> Frame:
+    """A frame's rows as rows of a table: columns by name, cast, null where the frame lacks one; a partition's rows together.
+
+    Raises AnalysisError for a column that the table does not have, or whose type can't be cast.
+    """
+    fields = {field.name.lower(): field for field in frame.schema.fields}
+    unknown = [f.name for key, f in fields.items() if schema.find(key) is None]
+    if unknown:
+        raise AnalysisError(
+            "DELTA_METADATA_MISMATCH",
+            f"A schema mismatch detected when writing to the Delta table: it has no column {', '.join(unknown)}.",
+            parameters={"columns": unknown, "table": schema.names},
+            hint="Drop or rename the columns in the data.",
+        )
+    found = [(to_spark(StructType((f,))).fields[0], fields.get(f.name.lower())) for f in schema]
+    check_casts(frame.sparkSession, [(given.dataType, field.dataType, field.name) for field, given in found if given])
+    columns = []
+    for field, given in found:
+        if given is None:
+            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
+        else:
+            value = F.col(quoted(given.name))
+            columns.append(assigned(value, given.dataType, field.dataType, field.name).alias(field.name))
+    rows = frame.select(*columns)
+    return rows.hint("rebalance", *[F.col(quoted(name)) for name in partition_columns]) if partition_columns else rows
+
+
+def data_frame(rows: Frame, spec: WriteSpec) -> Frame:
+    """Write rows of the table's schema into new files; result rows."""
+    return rows.mapInArrow(write_map(spec), _RESULT)

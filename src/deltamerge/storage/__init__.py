@@ -1,0 +1,9 @@
+"""Bytes by name: list, read, and put-if-absent, on local disks and object stores.
+
+Knows names and bytes; must not know what a Delta table is.
+"""
+
+from deltamerge.storage.base import AlreadyExists, NotFound, ObjectInfo, Store, StoreSpec
+from deltamerge.storage.open import locate, open_store
+
+__all__ = ["AlreadyExists", "NotFound", "ObjectInfo", "Store", "StoreSpec", "locate", "open_store"]

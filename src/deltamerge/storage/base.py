@@ -1,0 +1,79 @@
+"""What a store can do, and the plain description by which a worker opens the same store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class AlreadyExists(Exception):
+    """Put-if-absent lost: the name is taken."""
+
+
+class NotFound(Exception):
+    """No object has this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object: `name` relative to the store's root, `size` in bytes, `modified` in ms since 1970.
+
+    `etag` changes whenever the object is another one.
+    """
+
+    name: str
+    size: int
+    modified: int
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """How a worker reaches the store: a scheme, a root within it, and options that never appear in a repr."""
+
+    scheme: str
+    root: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class Store(Protocol):
+    """A flat space of named objects below one root. Names are relative, with `/`, never encoded."""
+
+    @property
+    def url(self) -> str:
+        """The root, as a user would write it, without secrets."""
+        ...
+
+    @property
+    def spec(self) -> StoreSpec:
+        """The description with which a worker opens this store."""
+        ...
+
+    def list(self, folder: str, start: str = "") -> list[ObjectInfo]:
+        """The objects directly in `folder` with a base name of at least `start`, sorted; [] without such a folder."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """The whole object. Raises NotFound."""
+        ...
+
+    def info(self, name: str) -> ObjectInfo | None:
+        """Size and time of the object, or None when it does not exist."""
+        ...
+
+    def exists_folder(self, folder: str) -> bool:
+        """Whether anything at all lies below `folder`; on a disk an empty folder counts."""
+        ...
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write the object whole, replacing what is there; a reader sees the old or the new, never a part."""
+        ...
+
+    def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
+        """Write the object whole and return it, or raise AlreadyExists; of several racing writers exactly one wins."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove the object; no error when it is gone."""
+        ...

@@ -1,0 +1,144 @@
+"""Local disks. Put-if-absent is a temporary file, synced, then linked to its name: whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from pathlib import Path
+
+from deltamerge.errors import StorageError
+from deltamerge.storage.base import AlreadyExists, NotFound, ObjectInfo, StoreSpec
+
+
+class LocalStore:
+    """The files below one folder of the local disk."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    @property
+    def url(self) -> str:
+        return str(self._root)
+
+    @property
+    def spec(self) -> StoreSpec:
+        return StoreSpec("file", str(self._root))
+
+    def list(self, folder: str, start: str = "") -> list[ObjectInfo]:
+        found = []
+        try:
+            with os.scandir(self._root / folder) as entries:
+                for entry in entries:
+                    if entry.name >= start and entry.is_file():
+                        name = f"{folder}/{entry.name}" if folder else entry.name
+                        found.append(_info(name, entry.stat()))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise _refused("list", self._root / folder, error) from error
+        found.sort(key=lambda info: info.name)
+        return found
+
+    def read(self, name: str) -> bytes:
+        try:
+            return (self._root / name).read_bytes()
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+            raise NotFound(name) from error
+        except OSError as error:
+            raise _refused("read", self._root / name, error) from error
+
+    def info(self, name: str) -> ObjectInfo | None:
+        try:
+            return _info(name, (self._root / name).stat())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def exists_folder(self, folder: str) -> bool:
+        return (self._root / folder).is_dir()
+
+    def put(self, name: str, data: bytes) -> None:
+        target = self._root / name
+        with _Temporary(target, data) as temporary:
+            os.replace(temporary, target)
+        # Hadoop keeps a checksum beside a file and refuses a file that no longer fits it.
+        (target.parent / f".{target.name}.crc").unlink(missing_ok=True)
+
+    def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
+        target = self._root / name
+        if target.exists():
+            raise AlreadyExists(name)
+        with _Temporary(target, data) as temporary:
+            info = _info(name, temporary.stat())
+            try:
+                os.link(temporary, target)
+            except FileExistsError as error:
+                raise AlreadyExists(name) from error
+            _sync_folder(target.parent)
+        return info
+
+    def delete(self, name: str) -> None:
+        target = self._root / name
+        target.unlink(missing_ok=True)
+        (target.parent / f".{target.name}.crc").unlink(missing_ok=True)
+
+
+def _info(name: str, stat: os.stat_result) -> ObjectInfo:
+    etag = f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}"
+    return ObjectInfo(name, stat.st_size, stat.st_mtime_ns // 1_000_000, etag)
+
+
+class _Temporary:
+    """A synced file with `data` beside `target`, gone again on leaving; OS errors come out named."""
+
+    def __init__(self, target: Path, data: bytes) -> None:
+        self._target = target
+        self._data = data
+        self._path = target.parent / f".{target.name}.{uuid.uuid4()}.tmp"
+
+    def __enter__(self) -> Path:
+        try:
+            self._target.parent.mkdir(parents=True, exist_ok=True)
+            with open(self._path, "xb") as file:
+                file.write(self._data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            self._remove()
+            raise _refused("write", self._target, error) from error
+        return self._path
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._remove()
+        if isinstance(error, OSError):
+            raise _refused("write", self._target, error) from error
+
+    def _remove(self) -> None:
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _refused(verb: str, path: Path, error: OSError) -> StorageError:
+    hints = {
+        errno.ENOSPC: "The disk is full: free some space and run again; the table is as it was.",
+        errno.EDQUOT: "The disk quota is used up: free some space and run again; the table is as it was.",
+        errno.EACCES: "Grant this user permission on the folder.",
+        errno.EPERM: "Grant this user permission; put-if-absent also needs a file system with hard links.",
+        errno.EROFS: "The file system is mounted read-only.",
+        errno.EOPNOTSUPP: "Put-if-absent needs a file system with hard links.",
+    }
+    return StorageError(
+        "DELTAMERGE_STORAGE_REFUSED",
+        f"Cannot {verb} {path}: {error.strerror or error}.",
+        parameters={"path": str(path), "errno": error.errno},
+        hint=hints.get(error.errno or 0),
+    )

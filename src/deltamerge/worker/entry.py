@@ -1,0 +1,97 @@
+"""The functions that Spark calls on executors, each for `DataFrame.mapInArrow`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from deltamerge.worker.apply import apply_changes
+from deltamerge.worker.results import ADD, result_batch, written_row
+from deltamerge.worker.rewrite import ChangeSpec, conform_column
+from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec, scan_file
+from deltamerge.worker.write import PartitionWriters, WriteSpec
+
+Batches = Iterable[pa.RecordBatch]
+ArrowMap = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+
+def scan_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]]) -> ArrowMap:
+    """Bin numbers in, the candidate rows of each bin's files out."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for task in bins[number]:
+                    yield from scan_file(spec, task)
+
+    return run
+
+
+def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], limit: int) -> ArrowMap:
+    """Bin numbers in, the ranked rows of each bin's files out; a bin with more than `limit` ends with a row of file -1."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from ranked_rows(spec, bins[number], limit)
+
+    return run
+
+
+def ranked_rows(spec: ScanSpec, tasks: Sequence[FileTask], limit: int) -> Iterator[pa.RecordBatch]:
+    """The ranked rows of some files, in batches of `spec.output`; more than `limit` of them end with a row of file -1."""
+    seen = 0
+    for task in tasks:
+        for batch in scan_file(spec, task):
+            seen += batch.num_rows
+            if seen > limit:
+                yield overflow_row(spec.output)
+                return
+            yield batch
+
+
+def overflow_row(schema: pa.Schema) -> pa.RecordBatch:
+    """A row that says that there were too many."""
+    constants = {FILE: -1, ROW: -1, RANK: -1}
+    values = [pa.array([constants.get(field.name)], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(values, schema=schema)
+
+
+def payload_map(spec: ChangeSpec) -> ArrowMap:
+    """Rows of (number, modified rows as an Arrow stream) in; result rows out."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+                changes = pa.ipc.open_stream(payload.as_buffer()).read_all()
+                yield from apply_changes(spec, changes.to_batches(), number)
+
+    return run
+
+
+def apply_map(spec: ChangeSpec) -> ArrowMap:
+    """Modified rows in, ordered by file and position; result rows out."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        yield from apply_changes(spec, batches, 0)
+
+    return run
+
+
+def write_map(spec: WriteSpec) -> ArrowMap:
+    """Rows of the table's schema in, a result row per file written out."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        writers = PartitionWriters(spec, 0)
+        try:
+            for batch in batches:
+                columns = [conform_column(column, field.type) for column, field in zip(batch.columns, spec.schema, strict=True)]
+                writers.write(pa.table(columns, schema=spec.schema))
+            written = writers.close()
+        except BaseException:
+            writers.discard()
+            raise
+        yield result_batch(written_row(ADD, file) for file in written)
+
+    return run

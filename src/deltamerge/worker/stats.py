@@ -1,0 +1,173 @@
+"""Statistics of a data file while it is written: the JSON of an add action's `stats`.
+
+Numbers, dates and timestamps come from the Parquet footer, which the writer fills anyway; strings, null counts of
+nested columns and NaN are counted from the rows. Source: PROTOCOL.md, "Per-file Statistics"; delta-spark's StatsCollection.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Path = tuple[str, ...]
+
+_PREFIX = 32
+_LAST_CHAR = "\U0010ffff"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class StatsColumn:
+    """A column with statistics: its path of physical names, its Arrow type, and whether it has bounds or only a null count."""
+
+    path: Path
+    type: pa.DataType
+    bounded: bool
+
+
+class FileStats:
+    """Counts of one data file, fed with the tables that are written to it."""
+
+    def __init__(self, columns: Sequence[StatsColumn]) -> None:
+        self._columns = columns
+        self._rows = 0
+        self._nulls = dict.fromkeys((c.path for c in columns), 0)
+        self._strings: dict[Path, tuple[Any, Any] | None] = {}
+        self._nan: set[Path] = set()
+
+    @property
+    def rows(self) -> int:
+        """Rows seen so far."""
+        return self._rows
+
+    def add(self, table: pa.Table) -> None:
+        """Count the rows of a table of physical names."""
+        self._rows += table.num_rows
+        for column in self._columns:
+            values = _at(table, column.path)
+            self._nulls[column.path] += values.null_count
+            if not column.bounded:
+                continue
+            if pa.types.is_string(column.type):
+                self._add_strings(column.path, values)
+            elif pa.types.is_floating(column.type) and pc.any(pc.is_nan(values)).as_py():
+                self._nan.add(column.path)
+
+    def _add_strings(self, path: Path, values: Any) -> None:
+        found = pc.min_max(values)
+        low, high = found["min"], found["max"]
+        if not low.is_valid or (path in self._strings and self._strings[path] is None):
+            return
+        try:
+            low, high = low.as_py(), high.as_py()
+        except UnicodeDecodeError:
+            self._strings[path] = None
+            return
+        before = self._strings.get(path)
+        self._strings[path] = (low, high) if before is None else (_smaller(before[0], low), _larger(before[1], high))
+
+    def finish(self, footer: Any) -> str:
+        """The statistics as JSON text, given the footer of the file that was written."""
+        lows: dict[str, Any] = {}
+        highs: dict[str, Any] = {}
+        nulls: dict[str, Any] = {}
+        at_path = {footer.schema.column(i).path: i for i in range(len(footer.schema))}
+        for column in self._columns:
+            _put(nulls, column.path, str(self._nulls[column.path]))
+            if not column.bounded:
+                continue
+            limits = self._limits(column, footer, at_path)
+            if limits is not None:
+                _put(lows, column.path, limits[0])
+                _put(highs, column.path, limits[1])
+        parts = {"numRecords": str(self._rows), "minValues": lows, "maxValues": highs, "nullCount": nulls}
+        return _object(parts)
+
+    def _limits(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> tuple[str, str] | None:
+        """The JSON texts of the column's bounds; None when all rows are null or nothing is known."""
+        if pa.types.is_string(column.type):
+            found = self._strings.get(column.path)
+            return None if found is None else (json.dumps(found[0][:_PREFIX]), json.dumps(_upper(found[1])))
+        limits = _footer_limits(footer, at_path.get(".".join(column.path)), column.type)
+        if column.path in self._nan:
+            nan = '"NaN"'
+            return (nan, nan) if limits is None else (_text(limits[0], column.type), nan)
+        return None if limits is None else (_text(limits[0], column.type), _text(limits[1], column.type))
+
+
+def _at(table: pa.Table, path: Path) -> Any:
+    values = table.column(path[0])
+    for name in path[1:]:
+        values = pc.struct_field(values, name)
+    return values
+
+
+def _smaller(a: str, b: str) -> str:
+    return a if a.encode() <= b.encode() else b
+
+
+def _larger(a: str, b: str) -> str:
+    return a if a.encode() >= b.encode() else b
+
+
+def _upper(value: str) -> str:
+    """A short text that no value with the same start exceeds."""
+    if len(value) <= _PREFIX:
+        return value
+    end = _PREFIX
+    while end < len(value) and value[end] == _LAST_CHAR:
+        end += 1
+    return value if end == len(value) else value[:end] + _LAST_CHAR
+
+
+def _footer_limits(footer: Any, index: int | None, type: pa.DataType) -> tuple[Any, Any] | None:
+    """Smallest and largest raw value over all row groups; None when a group with values doesn't say."""
+    if index is None:
+        return None
+    found: list[Any] = []
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(index).statistics
+        if statistics is None:
+            return None
+        if statistics.has_min_max:
+            raw = pa.types.is_timestamp(type)
+            found += [statistics.min_raw, statistics.max_raw] if raw else [statistics.min, statistics.max]
+        elif statistics.num_values and not pa.types.is_floating(type):
+            return None
+    return (min(found), max(found)) if found else None
+
+
+def _text(value: Any, type: pa.DataType) -> str:
+    """A bound as JSON text."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, float):
+        if math.isinf(value):
+            return '"Infinity"' if value > 0 else '"-Infinity"'
+        return repr(value) if pa.types.is_float64(type) else str(np.float32(value))
+    if pa.types.is_timestamp(type):
+        moment = (_EPOCH + timedelta(milliseconds=value // 1000)).replace(tzinfo=None)
+        return json.dumps(moment.isoformat(timespec="milliseconds") + ("Z" if type.tz else ""))
+    if isinstance(value, date):
+        return json.dumps(value.isoformat())
+    return str(value)
+
+
+def _put(tree: dict[str, Any], path: Path, text: str) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = text
+
+
+def _object(tree: dict[str, Any]) -> str:
+    inner = (f"{json.dumps(k)}:{_object(v) if isinstance(v, dict) else v}" for k, v in tree.items())
+    return "{" + ",".join(inner) + "}"

@@ -1,0 +1,285 @@
+"""Data files from Arrow rows: split by partition, rolled at the target size, with statistics.
+
+A task may run twice, so that every file has a fresh name; only what a task returns becomes part of the table.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltamerge.protocol.partitions import partition_folder, partition_text
+from deltamerge.worker.columns import renamed_table
+from deltamerge.worker.refusal import Refused
+from deltamerge.worker.stats import FileStats, StatsColumn
+from deltamerge.worker.store import DataStore
+
+_GROUP_BYTES = 64 << 20
+_SAMPLE_ROWS = 8_192
+_WAITING_BYTES = 256 << 20
+_EXTENSIONS = {"none": "", "uncompressed": "", "gzip": ".gz", "lz4_raw": ".lz4raw"}
+
+
+@dataclass(frozen=True)
+class WriteSpec:
+    """How data files of a table are written.
+
+    `schema` is the Arrow schema of a row by logical names, partition columns included; `stored` that of a data file by
+    physical names. `required` are the paths of logical names that must not be null. `codec` is a Parquet codec's name,
+    `target_bytes` the size at which the next file is begun.
+    """
+
+    store: DataStore
+    schema: pa.Schema
+    stored: pa.Schema
+    partition_columns: tuple[str, ...]
+    stats: tuple[StatsColumn, ...]
+    required: tuple[tuple[str, ...], ...] = ()
+    codec: str = "snappy"
+    target_bytes: int = 128 << 20
+
+    @property
+    def data_columns(self) -> list[str]:
+        """Logical names of the columns that a data file holds, in order."""
+        return [name for name in self.schema.names if name not in self.partition_columns]
+
+    def folder(self, partition: Mapping[str, Any]) -> str:
+        """The folder of a partition's files; '' for a table without partitions."""
+        return partition_folder({name: partition_text(value.as_py()) for name, value in partition.items()})
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A data file that was written: its name, partition values typed, sizes in bytes and rows, time in ms."""
+
+    name: str
+    partition: Mapping[str, Any]
+    size: int
+    modified: int
+    rows: int
+    stats: str
+
+
+class DataFileWriter:
+    """One data file at a time within one partition; begins the next when a file has reached its target size."""
+
+    def __init__(self, spec: WriteSpec, partition: Mapping[str, Any], folder: str, task: int, rolls: bool = True) -> None:
+        self._spec = spec
+        self._partition = partition
+        self._folder = folder
+        self._task = task
+        self._rolls = rolls
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self._waiting_bytes = 0
+        self._group_rows = 0
+        self._open: _OpenFile | None = None
+        self.finished: list[WrittenFile] = []
+
+    def write(self, table: pa.Table) -> None:
+        """Take rows by logical names, with or without the partition columns."""
+        if not table.num_rows:
+            return
+        check_required(self._spec.required, table)
+        stored = renamed_table(table.select(self._spec.data_columns), self._spec.stored)
+        if not self._group_rows:
+            per_row = max(1, stored.nbytes // stored.num_rows)
+            self._group_rows = min(max(_GROUP_BYTES // per_row, 16_384), 1 << 20)
+        self._waiting.append(stored)
+        self._waiting_rows += stored.num_rows
+        self._waiting_bytes += stored.nbytes
+        while self._waiting_rows >= self._group_rows:
+            self._flush(self._group_rows)
+
+    def close(self) -> list[WrittenFile]:
+        """Finish the last file and return all of them, in order."""
+        self.flush()
+        self._finish()
+        return self.finished
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of rows that are held in memory."""
+        return self._waiting_bytes
+
+    def flush(self) -> None:
+        """Write out the rows that are held in memory, as a row group of their own."""
+        if self._waiting_rows:
+            self._flush(self._waiting_rows)
+
+    def discard(self) -> None:
+        """Delete everything that was written."""
+        if self._open is not None:
+            self._open.abandon()
+            self._open = None
+        for written in self.finished:
+            self._spec.store.delete(written.name)
+
+    def _flush(self, rows: int) -> None:
+        waiting = pa.concat_tables(self._waiting)
+        group, rest = waiting.slice(0, rows), waiting.slice(rows)
+        self._waiting = [rest] if rest.num_rows else []
+        self._waiting_rows = rest.num_rows
+        self._waiting_bytes = rest.nbytes if rest.num_rows else 0
+        if self._open is None:
+            self._open = _OpenFile(self._spec, self._folder, self._task, group)
+        if self._open.write(group) >= self._spec.target_bytes and self._rolls:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._open is not None:
+            self.finished.append(self._open.close(self._partition))
+            self._open = None
+
+
+class PartitionWriters:
+    """One writer per partition that occurs, for rows that belong to no file yet."""
+
+    def __init__(self, spec: WriteSpec, number: int) -> None:
+        self._spec = spec
+        self._number = number
+        self._writers: dict[tuple[Any, ...], DataFileWriter] = {}
+
+    def write(self, table: pa.Table) -> None:
+        """Take rows of the table's schema."""
+        for partition, rows in split_by_partition(table, self._spec.partition_columns):
+            key = tuple(_hashable(value) for value in partition.values())
+            writer = self._writers.get(key)
+            if writer is None:
+                writer = DataFileWriter(self._spec, partition, self._spec.folder(partition), self._number)
+                self._writers[key] = writer
+            writer.write(rows)
+        self._relieve()
+
+    def close(self) -> list[WrittenFile]:
+        """Finish all files and return them."""
+        return [written for writer in self._writers.values() for written in writer.close()]
+
+    def discard(self) -> None:
+        """Delete everything that was written."""
+        for writer in self._writers.values():
+            writer.discard()
+
+    def _relieve(self) -> None:
+        """Write out the fullest writers while too many rows wait in memory."""
+        waiting = sum(writer.waiting_bytes for writer in self._writers.values())
+        while waiting > _WAITING_BYTES:
+            fullest = max(self._writers.values(), key=lambda writer: writer.waiting_bytes)
+            waiting -= fullest.waiting_bytes
+            fullest.flush()
+
+
+def _hashable(value: pa.Scalar) -> Any:
+    found = value.as_py()
+    return "NaN" if isinstance(found, float) and math.isnan(found) else found
+
+
+class _OpenFile:
+    def __init__(self, spec: WriteSpec, folder: str, task: int, sample: pa.Table) -> None:
+        self._store = spec.store
+        self.name = f"{folder}/{file_name(task, spec.codec)}" if folder else file_name(task, spec.codec)
+        self._stats = FileStats(spec.stats)
+        self._sink = spec.store.create(self.name)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            spec.stored,
+            compression="none" if spec.codec == "uncompressed" else spec.codec,
+            use_dictionary=dictionary_columns(sample),
+            store_decimal_as_integer=True,
+            store_schema=False,
+            write_page_index=True,
+        )
+
+    def write(self, group: pa.Table) -> int:
+        self._stats.add(group)
+        self._writer.write_table(group, row_group_size=group.num_rows)
+        return int(self._sink.tell())
+
+    def close(self, partition: Mapping[str, Any]) -> WrittenFile:
+        self._writer.close()
+        size = int(self._sink.tell())
+        self._sink.close()
+        _, modified = self._store.size_and_time(self.name)
+        stats = self._stats.finish(self._writer.writer.metadata)
+        return WrittenFile(self.name, partition, size, modified, self._stats.rows, stats)
+
+    def abandon(self) -> None:
+        try:
+            self._sink.close()
+        finally:
+            self._store.delete(self.name)
+
+
+def check_required(required: Sequence[tuple[str, ...]], table: pa.Table) -> None:
+    """Raise Refused when a column that must not be null is; a nested one only counts where its parent is there."""
+    for path in required:
+        if path[0] not in table.column_names:
+            continue
+        values: Any = table.column(path[0])
+        parents = pa.repeat(True, table.num_rows)
+        for name in path[1:]:
+            parents = pc.and_(parents, pc.is_valid(values))
+            values = pc.struct_field(values, name)
+        if pc.any(pc.and_(parents, pc.is_null(values))).as_py():
+            name = ".".join(path)
+            raise Refused("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", f"NOT NULL constraint violated for column: {name}.", name)
+
+
+def file_name(task: int, codec: str) -> str:
+    """A fresh data file name as Delta's writers make them."""
+    extension = _EXTENSIONS.get(codec, f".{codec}")
+    return f"part-{task:05d}-{uuid.uuid4()}-c000{extension}.parquet"
+
+
+def dictionary_columns(sample: pa.Table) -> list[str]:
+    """The top-level and nested columns for which a dictionary pays, judged by the distinct values of the first rows."""
+    chosen = []
+    head = sample.slice(0, _SAMPLE_ROWS)
+    for field in sample.schema:
+        chosen += _paying(field.name, head.column(field.name).combine_chunks())
+    return chosen
+
+
+def _paying(path: str, values: pa.Array) -> list[str]:
+    type = values.type
+    if pa.types.is_struct(type):
+        return [p for i in range(type.num_fields) for p in _paying(f"{path}.{type[i].name}", pc.struct_field(values, [i]))]
+    if pa.types.is_list(type):
+        return _paying(f"{path}.list.element", values.flatten())
+    if pa.types.is_map(type):
+        return [*_paying(f"{path}.key_value.key", values.keys), *_paying(f"{path}.key_value.value", values.items)]
+    if pa.types.is_boolean(type) or pa.types.is_null(type) or not len(values):
+        return []
+    distinct = pc.count_distinct(values, mode="only_valid").as_py()
+    return [path] if distinct * 2 <= len(values) else []
+
+
+def split_by_partition(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], pa.Table]]:
+    """The rows of each partition, with its typed values by logical name."""
+    if not columns or not table.num_rows:
+        yield {}, table
+        return
+    codes: Any = None
+    for name in columns:
+        encoded = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        code = encoded.indices.cast(pa.int64())
+        if codes is not None:
+            mixed = pc.add(pc.multiply(codes, len(encoded.dictionary)), code)
+            code = mixed.dictionary_encode().indices.cast(pa.int64())
+        codes = code
+    order = pc.sort_indices(codes)
+    counts = np.bincount(codes.to_numpy(zero_copy_only=False))
+    ordered = table if len(counts) == 1 else table.take(order)
+    start = 0
+    for count in counts:
+        rows = ordered.slice(start, count)
+        start += int(count)
+        yield {name: rows.column(name)[0] for name in columns}, rows
