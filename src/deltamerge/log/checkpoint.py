@@ -76,7 +76,7 @@ def _read_part(store: Store, name: str) -> CheckpointState:
         )
     except NotFound as error:
         raise _corrupt(store, name, "the file is missing") from error
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise _corrupt(store, name, str(error)) from error
 
 

@@ -98,7 +98,7 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
             raise _corrupt(info.name, number, str(error), store) from error
     try:
         add_table, remove_table = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise _corrupt(info.name, None, str(error), store) from error
     changed = any(bool(row.get("dataChange", True)) for row in (*adds, *removes))
     return CommitFile(commit_version(info), info, add_table, remove_table, tuple(others), changed)

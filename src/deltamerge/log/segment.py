@@ -32,17 +32,21 @@ class CheckpointFiles:
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """The files from which `version` is replayed: commits are contiguous and end with it."""
+    """The files from which `version` is replayed: commits are contiguous and end with it.
+
+    `tip` is the commit file of `version`, also when a checkpoint stands in for it; None when log cleanup took it.
+    """
 
     version: int
     checkpoint: CheckpointFiles | None
     commits: tuple[ObjectInfo, ...]
+    tip: ObjectInfo | None
 
     @property
     def timestamp(self) -> int:
-        """Modification time of the newest log file, in ms."""
-        if self.commits:
-            return self.commits[-1].modified
+        """Modification time of the version's commit file, in ms; of its checkpoint when there is no commit file."""
+        if self.tip is not None:
+            return self.tip.modified
         return self.checkpoint.parts[-1].modified if self.checkpoint else 0
 
 
@@ -64,10 +68,9 @@ def find_segment(store: Store, version: int | None = None) -> LogSegment:
     """
     hint = _last_checkpoint(store)
     start = hint if hint is not None and (version is None or hint <= version) else 0
-    listed = store.list(LOG, f"{start:020d}")
-    segment = _segment(store, listed, version)
+    segment = _segment(store, store.list(LOG, f"{start:020d}"), version, partial=start > 0)
     if segment is None and start > 0:
-        segment = _segment(store, store.list(LOG, ""), version)
+        segment = _segment(store, store.list(LOG, ""), version, partial=False)
     if segment is None:
         raise _no_table(store)
     return segment
@@ -75,17 +78,18 @@ def find_segment(store: Store, version: int | None = None) -> LogSegment:
 
 def commits_after(store: Store, version: int) -> list[ObjectInfo]:
     """The commit files newer than `version`, contiguous from `version + 1`; [] when it is the newest."""
-    listed = [info for info in store.list(LOG, f"{version + 1:020d}") if _match(_COMMIT, info)]
+    listed = all_commits(store, version + 1)
     _check_contiguous(store, version, [commit_version(info) for info in listed], None)
     return listed
 
 
-def all_commits(store: Store) -> list[ObjectInfo]:
-    """Every commit file that is still in the log, oldest first."""
-    return [info for info in store.list(LOG) if _match(_COMMIT, info)]
+def all_commits(store: Store, start: int = 0) -> list[ObjectInfo]:
+    """Every commit file from version `start` that is still in the log, oldest first."""
+    return [info for info in store.list(LOG, f"{start:020d}") if _match(_COMMIT, info)]
 
 
-def _segment(store: Store, listed: list[ObjectInfo], version: int | None) -> LogSegment | None:
+def _segment(store: Store, listed: list[ObjectInfo], version: int | None, partial: bool) -> LogSegment | None:
+    """The segment that the listed files make; None when there are none, or a partial listing lacks the older ones."""
     commits = {commit_version(info): info for info in listed if _match(_COMMIT, info)}
     checkpoints = _complete_checkpoints(listed)
     if not commits and not checkpoints:
@@ -98,18 +102,12 @@ def _segment(store: Store, listed: list[ObjectInfo], version: int | None) -> Log
     first = 0 if base is None else base + 1
     needed = [v for v in sorted(commits) if first <= v <= target]
     if base is None and (not needed or needed[0] != 0):
-        if listed and commit_version_or_none(listed[0]) not in (0, None) and version is None:
+        if partial:
             return None
         raise _truncated(store, target)
     _check_contiguous(store, first - 1, needed, target)
     checkpoint = None if base is None else CheckpointFiles(base, checkpoints[base])
-    return LogSegment(target, checkpoint, tuple(commits[v] for v in needed))
-
-
-def commit_version_or_none(info: ObjectInfo) -> int | None:
-    """The version in a log file's name, None when it has none."""
-    head = info.name.rpartition("/")[2][:20]
-    return int(head) if head.isdigit() else None
+    return LogSegment(target, checkpoint, tuple(commits[v] for v in needed), commits.get(target))
 
 
 def _complete_checkpoints(listed: Iterable[ObjectInfo]) -> dict[int, tuple[ObjectInfo, ...]]:
@@ -134,7 +132,7 @@ def _last_checkpoint(store: Store) -> int | None:
     """The version that `_last_checkpoint` points to; a missing or damaged pointer only costs a longer listing."""
     try:
         return int(json.loads(store.read(LAST_CHECKPOINT))["version"])
-    except (NotFound, ValueError, KeyError, TypeError):
+    except (NotFound, ValueError, KeyError, TypeError, OverflowError):
         return None
 
 

@@ -118,7 +118,7 @@ def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
         txns={a.app_id: a for a in others if isinstance(a, Txn)},
         domains=_domains({}, [a for a in others if isinstance(a, DomainMetadata)]),
         checkpoint_version=checkpoint_version,
-        tip=segment.commits[-1] if segment.commits else None,
+        tip=segment.tip,
     )
 
 

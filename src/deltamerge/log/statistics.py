@@ -21,6 +21,7 @@ from deltamerge.protocol.predicate import Path
 from deltamerge.protocol.schema import PrimitiveType, StructField, StructType, arrow_type
 
 _MILLISECOND = 1_000
+_OFFSET = r":\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,16 @@ def _partition_bounds(chunk: FileChunk, field: StructField) -> Bounds:
     values = chunk.table["partitionValues"].combine_chunks()
     texts = pc.map_lookup(values, pa.scalar(field.physical_name), "first")
     distinct = texts.dictionary_encode()
-    parsed = parse_partition_values(distinct.dictionary, arrow_type(field.type)).take(distinct.indices)
+    type = arrow_type(field.type)
+    values = parse_partition_values(distinct.dictionary, type)
+    null = pc.is_null(values.take(distinct.indices))
+    if pa.types.is_timestamp(type) and type.tz:
+        # Without an offset it is a moment in the zone of whoever reads, which the log does not know.
+        values = pc.if_else(pc.match_substring_regex(distinct.dictionary, _OFFSET), values, pa.scalar(None, type))
+    bound = values.take(distinct.indices)
     rows = row_counts(chunk)
-    nulls = pc.if_else(pc.is_null(parsed), pc.coalesce(rows, pa.scalar(1, pa.int64())), pa.scalar(0, pa.int64()))
-    return Bounds(parsed, parsed, nulls, pc.if_else(pc.is_null(parsed), nulls, rows))
+    nulls = pc.if_else(null, pc.coalesce(rows, pa.scalar(1, pa.int64())), pa.scalar(0, pa.int64()))
+    return Bounds(bound, bound, nulls, pc.if_else(null, nulls, rows))
 
 
 def _parse_stats(chunk: FileChunk, schema: StructType, fields: Mapping[Path, StructField]) -> None:
@@ -136,6 +143,7 @@ def _read_json(texts: pa.Array, wanted: Mapping[Path, pa.DataType]) -> pa.Table 
 
 
 def _parse_fast(texts: pa.Array, schema: pa.Schema) -> pa.Table:
+    texts = _only_objects(texts)
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0]
     data = joined.as_buffer()
     table = pj.read_json(
@@ -146,6 +154,18 @@ def _parse_fast(texts: pa.Array, schema: pa.Schema) -> pa.Table:
     if table.num_rows != len(texts):
         raise pa.ArrowInvalid("a statistics text is not one JSON object")
     return table
+
+
+def _only_objects(texts: pa.Array) -> pa.Array:
+    """The texts with `{}` for each that is no object: Arrow's parser skips empty lines and crashes on a bare null."""
+    if pc.all(_braced(texts)).as_py():
+        return texts
+    texts = pc.utf8_trim_whitespace(texts)
+    return pc.if_else(_braced(texts), texts, pa.scalar("{}"))
+
+
+def _braced(texts: pa.Array) -> pa.Array:
+    return pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
 
 
 def _without_words(texts: pa.Array) -> pa.Array:
@@ -200,7 +220,10 @@ def _coerce(value: Any, type: pa.DataType) -> Any:
         if value is None or isinstance(value, bool | dict | list):
             return None
         if pa.types.is_string(type):
-            return value if isinstance(value, str) else None
+            if not isinstance(value, str):
+                return None
+            value.encode()  # a lone surrogate is no text for Arrow
+            return value
         if pa.types.is_integer(type):
             return pa.scalar(int(value), type).as_py()
         if pa.types.is_decimal(type):

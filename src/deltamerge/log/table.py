@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from deltamerge.log.commit_file import CommitFile, read_commit
-from deltamerge.log.segment import LOG, all_commits, commit_version, find_segment
+from deltamerge.log.segment import all_commits, commit_version, find_segment
 from deltamerge.log.snapshot import Snapshot, load_snapshot
 from deltamerge.storage import Store, open_store
 
@@ -55,11 +55,7 @@ class DeltaLog:
         kept = self._newest
         if kept is None or kept.tip is None:
             return None
-        listed = {
-            commit_version(info): info
-            for info in self.store.list(LOG, f"{kept.version:020d}")
-            if info.name.endswith(".json") and info.name.rpartition("/")[2][:-5].isdigit()
-        }
+        listed = {commit_version(info): info for info in all_commits(self.store, kept.version)}
         tip = listed.pop(kept.version, None)
         if tip is None or tip.etag != kept.tip.etag:
             return None

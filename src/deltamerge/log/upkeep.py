@@ -7,7 +7,6 @@ import time
 
 import pyarrow.compute as pc
 
-from deltamerge.errors import DeltaMergeError
 from deltamerge.log.checkpoint import write_checkpoint
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.protocol.actions import Action
@@ -21,7 +20,7 @@ def after_commit(snapshot: Snapshot) -> None:
         return
     try:
         checkpoint(snapshot)
-    except (DeltaMergeError, OSError) as error:
+    except Exception as error:  # whatever it is, the commit has happened
         log.warning("the checkpoint of version %d of %s failed: %s", snapshot.version, snapshot.store.url, error)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ from deltamerge.spark.frames import Session
 from deltamerge.spark.jobs import collect, in_process
 from deltamerge.spark.writing import payload_frame
 from deltamerge.worker.apply import apply_changes
-from deltamerge.worker.results import RESULT_SCHEMA
+from deltamerge.worker.results import ADD, RESULT_SCHEMA
 from deltamerge.worker.rewrite import ChangeSpec
 from deltamerge.worker.scan import FILE, ROW
 
@@ -40,7 +40,11 @@ def apply_here(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Seque
     if total <= DRIVER_BYTES:
         with in_process(), ThreadPoolExecutor(_THREADS) as pool:
             jobs = [pool.submit(_apply, spec, piece, number) for number, (_, piece) in enumerate(pieces)]
-            batches = [batch for job in jobs for batch in job.result()]
+            try:
+                batches = [batch for job in jobs for batch in job.result()]
+            except BaseException:
+                _discard(spec, jobs)
+                raise
         return pa.Table.from_batches(batches, RESULT_SCHEMA)
     used = replace(spec, files={file: spec.files[file] for file in touched})
     return collect(payload_frame(spark, [piece for _, piece in pieces], used), description)
@@ -48,6 +52,18 @@ def apply_here(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Seque
 
 def _apply(spec: ChangeSpec, piece: pa.Table, number: int) -> list[pa.RecordBatch]:
     return list(apply_changes(spec, piece.to_batches(), number))
+
+
+def _discard(spec: ChangeSpec, jobs: Sequence[Future[list[pa.RecordBatch]]]) -> None:
+    """Delete what the jobs that went well have written; one that fails deletes its own files."""
+    for job in jobs:
+        job.cancel()
+    for job in wait(jobs).done:
+        if job.cancelled() or job.exception() is not None:
+            continue
+        for row in pa.Table.from_batches(job.result(), RESULT_SCHEMA).to_pylist():
+            if row["kind"] == ADD:
+                spec.write.store.delete(row["name"])
 
 
 def _pieces(ordered: pa.Table) -> list[tuple[int | None, pa.Table]]:

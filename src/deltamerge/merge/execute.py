@@ -18,7 +18,7 @@ from deltamerge.merge.clauses import Action, Side
 from deltamerge.merge.collisions import multiple_matches
 from deltamerge.merge.local_changes import local_changes, needed_target
 from deltamerge.merge.matching import match
-from deltamerge.merge.plan import MergePlan
+from deltamerge.merge.plan import MergePlan, Strategy
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
 from deltamerge.protocol.actions import AddFile
@@ -86,7 +86,7 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
 
 def _changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
     """The changed rows when source and matches are small enough to be held here; None when Spark must join."""
-    if pruned.keys is None or pruned.ranks is None:
+    if pruned.keys is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN:
         return None
     matches = match(spark, pruned, tasks, needed_target(pruned))
     return None if matches is None else local_changes(spark, pruned, matches)

@@ -32,14 +32,16 @@ _INTEGER_RANGE = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 def predicate_of(node: exp.Expression, scope: Scope) -> Predicate | None:
     """A necessary condition on target columns for `node` to be true; None when none is known."""
+    if node.args.get("negate"):
+        return None
     if isinstance(node, exp.Paren):
         return predicate_of(node.this, scope)
     if isinstance(node, exp.And):
-        known = [p for p in (predicate_of(node.this, scope), predicate_of(node.expression, scope)) if p is not None]
+        known = [p for part in node.flatten() if (p := predicate_of(part, scope)) is not None]
         return And(tuple(known)) if known else None
     if isinstance(node, exp.Or):
-        both = [predicate_of(node.this, scope), predicate_of(node.expression, scope)]
-        return None if None in both else Or(tuple(p for p in both if p is not None))
+        options = [predicate_of(part, scope) for part in node.flatten()]
+        return None if None in options else Or(tuple(p for p in options if p is not None))
     if type(node) in _OPS:
         return _comparison(node, scope)
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
@@ -95,12 +97,14 @@ def literal_of(node: exp.Expression, type: PrimitiveType) -> pa.Scalar | None:
     if isinstance(node, exp.Neg | exp.Paren):
         node = node.this
     value: Any = None
-    if isinstance(node, exp.Boolean):
-        value = bool(node.this) if type.name == "boolean" else None
-    elif isinstance(node, exp.Literal) and node.is_string:
-        value = _text(node.this, type)
-    elif isinstance(node, exp.Literal):
+    if isinstance(node, exp.Literal) and not node.is_string:
         value = _number(("-" if negative else "") + node.this, type)
+    elif negative:
+        return None
+    elif isinstance(node, exp.Boolean):
+        value = bool(node.this) if type.name == "boolean" else None
+    elif isinstance(node, exp.Literal):
+        value = _text(node.this, type)
     elif isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.DATE and isinstance(node.this, exp.Literal):
         value = _text(node.this.this, type) if type.name == "date" else None
     if value is None:

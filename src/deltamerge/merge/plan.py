@@ -30,6 +30,14 @@ class Join(Enum):
     FULL = "full"
 
 
+class Strategy(Enum):
+    """Where source and target are joined: in Arrow when both sides of the match are small enough to hold, else by Spark."""
+
+    AUTO = "auto"
+    ARROW = "arrow"
+    JOIN = "join"
+
+
 @dataclass(frozen=True)
 class KeyPair:
     """`target column = source column`, surely part of every match; `null_safe` for `<=>`."""
@@ -56,6 +64,7 @@ class MergePlan:
     source_columns: tuple[str, ...]
     folds_duplicates: bool
     keys_decide: bool = False
+    strategy: Strategy = Strategy.AUTO
     reasons: tuple[str, ...] = ()
 
     def explain(self) -> str:
@@ -76,8 +85,8 @@ class MergePlan:
         return "\n".join(lines)
 
 
-def plan_merge(resolved: ResolvedMerge) -> MergePlan:
-    """Decide how a resolved merge runs."""
+def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO) -> MergePlan:
+    """Decide how a resolved merge runs; `strategy` forces a choice that is otherwise made by size."""
     reasons: list[str] = []
     needs_all = bool(resolved.of(Side.BY_SOURCE))
     parts = conjuncts(resolved.spec.condition.tree)
@@ -96,6 +105,7 @@ def plan_merge(resolved: ResolvedMerge) -> MergePlan:
         _source_columns(resolved),
         _folds_duplicates(resolved),
         bool(keys) and len(keys) == len(parts),
+        strategy,
         tuple(reasons),
     )
 
@@ -143,6 +153,7 @@ _EXACT = ("string", "date", "timestamp", "timestamp_ntz", "boolean", "binary")
 def _comparable(scope: Scope, target: Reference, source: Reference) -> bool:
     """Whether equal values of the two columns are equal numbers or bytes, so that a set of them can be looked up."""
     kinds = []
+    decimals = []
     for schema, path in ((scope.target, target.path), (scope.source, source.path)):
         field = schema.find(path[0], case_sensitive=True)
         if field is None or not isinstance(field.type, PrimitiveType):
@@ -153,7 +164,15 @@ def _comparable(scope: Scope, target: Reference, source: Reference) -> bool:
         groups = {"integer": _INTEGERS, "float": _FLOATS}
         kind = next((group for group, names in groups.items() if name in names), name)
         kinds.append("decimal" if field.type.decimal else kind)
+        decimals += [field.type.decimal] if field.type.decimal else []
+    if len(decimals) == 2 and not _exact_together(*decimals):
+        return False
     return kinds[0] == kinds[1] and kinds[0] in ("integer", "float", "decimal", *_EXACT)
+
+
+def _exact_together(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """Whether a decimal type holds all values of both; else Spark compares them rounded."""
+    return max(a[0] - a[1], b[0] - b[1]) + max(a[1], b[1]) <= 38
 
 
 def _target_predicate(parts: Iterable[exp.Expression], scope: Scope) -> Predicate:

@@ -6,7 +6,7 @@ Spark's own analyzer resolves names and types; no job runs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from deltamerge.errors import AnalysisError
@@ -16,6 +16,7 @@ from deltamerge.merge.scope import Scope
 from deltamerge.protocol.features import check_writable
 from deltamerge.protocol.schema import StructField, StructType
 from deltamerge.spark.analysis import Check, empty_frame, has_qualifier, types_of, unresolved
+from deltamerge.spark.binding import unbound
 from deltamerge.spark.casts import check_casts
 from deltamerge.spark.expression import Expression, from_name, null
 from deltamerge.spark.frames import Session, SparkType
@@ -73,9 +74,30 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     check_writable(snapshot.protocol, snapshot.metadata, snapshot.store.url)
     _check_append_only(spec, snapshot)
     scope = _scope(spark, spec, snapshot.schema)
+    spec = _unbound(spec, scope)
     planned = [_planned(clause, scope) for clause in spec.clauses]
     clauses = _typed(spark, spec, scope, planned)
     return ResolvedMerge(spec, snapshot, scope, snapshot.schema, clauses)
+
+
+def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
+    """The specification with columns that are bound to a DataFrame named instead."""
+
+    def named(expression: Expression) -> Expression:
+        return unbound(expression, spec.source, scope.source_alias, scope.target.names, scope.target_alias)
+
+    return replace(
+        spec,
+        condition=named(spec.condition),
+        clauses=tuple(
+            replace(
+                clause,
+                condition=None if clause.condition is None else named(clause.condition),
+                assignments=tuple(replace(a, value=named(a.value)) for a in clause.assignments),
+            )
+            for clause in spec.clauses
+        ),
+    )
 
 
 _Planned = list[tuple[StructField, Expression]]

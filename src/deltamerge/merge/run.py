@@ -6,21 +6,23 @@ import logging
 import time
 from collections.abc import Callable
 
+from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.table import DeltaLog
 from deltamerge.merge.clauses import MergeSpec
 from deltamerge.merge.commit import Timing, commit_merge
 from deltamerge.merge.execute import execute
-from deltamerge.merge.plan import plan_merge
+from deltamerge.merge.plan import Strategy, plan_merge
 from deltamerge.merge.prune import prune
 from deltamerge.merge.report import MergeReport, report
 from deltamerge.merge.resolve import resolve
 from deltamerge.spark.frames import Session
-from deltamerge.spark.session import engine_name
+from deltamerge.spark.session import engine_name, setting
 from deltamerge.spark.source import materialize
 
 log = logging.getLogger("deltamerge.merge")
 
 
+STRATEGY = "spark.deltamerge.strategy"
 Progress = Callable[[str], None]
 
 
@@ -29,7 +31,7 @@ def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progre
     started = time.perf_counter()
     tell = progress or log.debug
     tell("resolving names and types")
-    plan = plan_merge(resolve(spark, spec, table.snapshot()))
+    plan = plan_merge(resolve(spark, spec, table.snapshot()), _strategy(spark))
     tell("reading the source")
     source = materialize(spec.source, plan.source_columns)
     ready = time.perf_counter()
@@ -43,3 +45,13 @@ def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progre
     if done.committed is not None:
         table.remember(done.committed.snapshot)
     return report(done)
+
+
+def _strategy(spark: Session) -> Strategy:
+    value = setting(spark, STRATEGY, Strategy.AUTO.value)
+    try:
+        return Strategy(value)
+    except ValueError as error:
+        known = ", ".join(strategy.value for strategy in Strategy)
+        message = f"The setting {STRATEGY} is {value!r}."
+        raise InvalidArgumentError("DELTAMERGE_INVALID_STRATEGY", message, hint=f"One of {known}.") from error

@@ -82,9 +82,15 @@ class Scope:
 
 
 def _outermost_names(node: exp.Expression) -> list[exp.Expression]:
-    if isinstance(node, exp.Column | exp.Dot):
-        return [node]
-    return [found for child in node.iter_expressions() for found in _outermost_names(child)]
+    """The names in a tree that are no parts of other names. Without recursion: machine-made conditions are deep."""
+    found, waiting = [], [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, exp.Column | exp.Dot):
+            found.append(node)
+        else:
+            waiting += node.iter_expressions()
+    return found
 
 
 def conjuncts(node: exp.Expression | None) -> list[exp.Expression]:
@@ -92,5 +98,5 @@ def conjuncts(node: exp.Expression | None) -> list[exp.Expression]:
     if isinstance(node, exp.Paren):
         return conjuncts(node.this)
     if isinstance(node, exp.And):
-        return [*conjuncts(node.this), *conjuncts(node.expression)]
+        return [found for part in node.flatten() for found in conjuncts(part)]
     return [] if node is None else [node]

@@ -136,10 +136,10 @@ def check_readable(protocol: Protocol, metadata: Metadata, table: str) -> None:
         raise _too_new(protocol, table)
     demanded = set(protocol.reader_features or ())
     if protocol.reader_features is None:
-        demanded = {name for name in named_features(protocol) if FEATURES[name].reader}
+        demanded = {name for name in named_features(protocol) if name in FEATURES and FEATURES[name].reader}
     missing = sorted(name for name in demanded if not _honoured(name, metadata, "reads"))
     if missing:
-        raise _unsupported("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "read", missing, table)
+        raise _unsupported("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "read", "read", missing, table)
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, table: str) -> None:
@@ -149,7 +149,7 @@ def check_writable(protocol: Protocol, metadata: Metadata, table: str) -> None:
         raise _too_new(protocol, table)
     missing = sorted(name for name in named_features(protocol) if not _honoured(name, metadata, "writes"))
     if missing:
-        raise _unsupported("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", "write", missing, table)
+        raise _unsupported("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", "write", "written", missing, table)
 
 
 def _honoured(name: str, metadata: Metadata, side: str) -> bool:
@@ -159,12 +159,12 @@ def _honoured(name: str, metadata: Metadata, side: str) -> bool:
     return bool(getattr(feature, side)) or not feature.active(metadata)
 
 
-def _unsupported(condition: str, verb: str, names: list[str], table: str) -> UnsupportedTableError:
+def _unsupported(condition: str, verb: str, done: str, names: list[str], table: str) -> UnsupportedTableError:
     return UnsupportedTableError(
         condition,
         f"Unsupported Delta {verb} feature: table {table} requires {', '.join(names)}.",
         parameters=_parameters(table, unsupported=names),
-        hint=f"Use a tool that supports {' and '.join(names)}, or drop the feature from the table. Nothing was {verb}.",
+        hint=f"Use a tool that supports {' and '.join(names)}, or drop the feature from the table. Nothing was {done}.",
     )
 
 

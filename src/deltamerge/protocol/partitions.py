@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.errors import CorruptTableError
+from deltamerge.errors import CorruptTableError, InvalidArgumentError
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in range(1, 32)}
+_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in range(32)}
 
 
 def partition_text(value: Any) -> str | None:
@@ -40,8 +40,20 @@ def partition_text(value: Any) -> str | None:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
+        return _binary_text(value)
     return str(value)
+
+
+def _binary_text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            "DELTAMERGE_UNSUPPORTED_PARTITION_VALUE",
+            f"The binary value {value[:40]!r} can't be a partition value: the log keeps it as text, and it is not UTF-8.",
+            parameters={"value": value[:40].hex()},
+            hint="Partition by another column, or by hex(column).",
+        ) from error
 
 
 def float_text(value: float | np.floating[Any]) -> str:

@@ -72,8 +72,3 @@ class Properties:
     def compression(self) -> str:
         """`delta.parquet.compression.codec` for data files, lower case."""
         return self.values.get("delta.parquet.compression.codec", "snappy").lower()
-
-    @property
-    def serializable(self) -> bool:
-        """Whether `delta.isolationLevel` asks for Serializable; else WriteSerializable."""
-        return self.values.get("delta.isolationLevel", "").lower() == "serializable"

@@ -203,7 +203,8 @@ def arrow_type(type: DataType) -> pa.DataType:
         return pa.list_(pa.field("element", arrow_type(type.element)))
     if isinstance(type, MapType):
         return pa.map_(arrow_type(type.key), arrow_type(type.value))
-    if decimal := type.decimal:
+    decimal = type.decimal
+    if decimal and 1 <= decimal[0] <= 38:
         return pa.decimal128(*decimal)
     found = _ARROW.get(type.name)
     if found is None:

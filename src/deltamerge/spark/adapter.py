@@ -6,12 +6,14 @@ neither can be read the answer is None: nothing is known.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from sqlglot import exp
 
-from deltamerge.spark.sqltext import column_reference, parse
+from deltamerge.spark.sqltext import column_reference, name_parts, parse
 
 _BINARY: dict[str, type[exp.Expression]] = {
     "=": exp.EQ,
@@ -126,6 +128,8 @@ def _node_tree(node: Any) -> exp.Expression:
         return _literal(node.value())
     if kind == "UnresolvedStar":
         return exp.Star()
+    if kind == "ExpressionColumnNode" and node.expression().getClass().getSimpleName() == "AttributeReference":
+        return _opaque(bound=True)
     return _opaque()
 
 
@@ -165,3 +169,74 @@ def _dotted(parts: list[str]) -> exp.Expression:
 def _opaque(bound: bool = False) -> exp.Expression:
     """A part that can't be seen into; `bound` when it names a column of one certain DataFrame."""
     return exp.Placeholder(this="bound" if bound else "opaque")
+
+
+def bound_columns(frame: DataFrame) -> frozenset[Any]:
+    """What marks a column as one of this frame's: attribute identities on classic Spark, plan numbers on Connect."""
+    if is_connect(frame.sparkSession):
+        return frozenset(_plan_numbers(frame._plan))
+    output = frame._jdf.queryExecution().analyzed().output()
+    return frozenset(attribute.exprId().toString() for attribute in _list(output))
+
+
+def _plan_numbers(plan: Any) -> Iterator[int]:
+    if plan is None:
+        return
+    yield plan._plan_id
+    for name in ("_child", "_left", "_right", "left", "right"):
+        child = getattr(plan, name, None)
+        if hasattr(child, "_plan_id"):
+            yield from _plan_numbers(child)
+
+
+def with_names(column: Column, frame: DataFrame, rename: Callable[[Any, str], str | None]) -> Column:
+    """The Column with bound columns replaced by names: `rename` is given each one's mark and name, and None keeps it."""
+    copied: Any = copy.copy(column)
+    if is_connect(frame.sparkSession):
+        copied._expr = _renamed_proto(copied._expr, rename)
+        return copied  # type: ignore[no-any-return]
+    jvm: Any = frame.sparkSession._jvm
+    copied._jc = jvm.org.apache.spark.sql.Column(_renamed_node(_classic(column).node(), rename, jvm))
+    return copied  # type: ignore[no-any-return]
+
+
+def _renamed_proto(value: Any, rename: Callable[[Any, str], str | None]) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_renamed_proto(item, rename) for item in value)
+    if type(value).__name__ == "ColumnReference" and value._plan_id is not None:
+        name = rename(value._plan_id, name_parts(column_reference(value._unparsed_identifier))[-1])
+        return value if name is None else type(value)(name)
+    if not type(value).__module__.startswith("pyspark.sql.connect.expressions"):
+        return value
+    copied = copy.copy(value)
+    for key, inner in vars(value).items():
+        setattr(copied, key, _renamed_proto(inner, rename))
+    return copied
+
+
+def _renamed_node(node: Any, rename: Callable[[Any, str], str | None], jvm: Any) -> Any:
+    if node.getClass().getSimpleName() == "ExpressionColumnNode":
+        attribute = node.expression()
+        if attribute.getClass().getSimpleName() != "AttributeReference":
+            return node
+        name = rename(attribute.exprId().toString(), attribute.name())
+        return node if name is None else jvm.org.apache.spark.sql.functions.col(name).node()
+    parts = [node.productElement(i) for i in range(node.productArity())]
+    return node.copy(*[_renamed_part(part, rename, jvm) for part in parts])
+
+
+def _renamed_part(part: Any, rename: Callable[[Any, str], str | None], jvm: Any) -> Any:
+    """A field of a node: a node, an option or sequence of nodes, a pair of nodes, or something to keep."""
+    if not hasattr(part, "getClass"):
+        return part
+    nodes = jvm.java.lang.Class.forName("org.apache.spark.sql.internal.ColumnNode")
+    if nodes.isInstance(part):
+        return _renamed_node(part, rename, jvm)
+    kind = part.getClass().getName()
+    if kind == "scala.Some":
+        return jvm.scala.Some(_renamed_part(part.get(), rename, jvm))
+    if kind.startswith("scala.Tuple2"):
+        return jvm.scala.Tuple2(_renamed_part(part._1(), rename, jvm), _renamed_part(part._2(), rename, jvm))
+    if kind.startswith("scala.collection") and hasattr(part, "length"):
+        return jvm.PythonUtils.toSeq([_renamed_part(item, rename, jvm) for item in _list(part)])
+    return part

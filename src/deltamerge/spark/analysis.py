@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,13 +15,16 @@ from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema import StructType, arrow_schema
 from deltamerge.spark.expression import Expression, quoted
 from deltamerge.spark.frames import Frame, Session, SparkType
+from deltamerge.spark.jobs import local_frame
 from deltamerge.spark.schema import to_spark
+
+_NAME = re.compile(r"[\w.`]+(?![\w.`]|\s*\()")
 
 
 @lru_cache(maxsize=128)
 def empty_frame(spark: Session, schema: StructType) -> Frame:
     """A frame of a Delta schema without rows, to resolve names against."""
-    return spark.createDataFrame(arrow_schema(schema).empty_table(), schema=to_spark(schema))
+    return local_frame(spark, arrow_schema(schema).empty_table(), to_spark(schema))
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ def unresolved(text: str, clause: str, columns: Sequence[str]) -> AnalysisError:
 
 
 def _suggestion(text: str, columns: Sequence[str]) -> str | None:
-    words = [word.strip("`") for word in text.replace("(", " ").replace(")", " ").split()]
+    words = [word.replace("`", "") for word in _NAME.findall(text)]
     known = {column.lower(): column for column in columns} | {c.rpartition(".")[2].lower(): c for c in columns}
     for word in words:
         if word.lower() in known:

@@ -27,7 +27,7 @@ def assigned(value: Column, source: T.DataType, target: T.DataType, name: str) -
     if same_type(source, target):
         return value
     if isinstance(target, _NESTED) or (isinstance(source, _NESTED) and not isinstance(target, T.StringType)):
-        raise _mismatch(source, target)
+        raise _mismatch(source, target, name)
     if isinstance(source, T.NullType) or isinstance(target, T.StringType) or _widens(source, target):
         return value.cast(target)
     tried = value.try_cast(target)
@@ -90,10 +90,10 @@ def _refusal(value: Column, source: T.DataType, target: T.DataType, name: str) -
     return F.concat(F.lit(Refused.MARK), body)
 
 
-def _mismatch(source: T.DataType, target: T.DataType) -> AnalysisError:
+def _mismatch(source: T.DataType, target: T.DataType, name: str) -> AnalysisError:
     return AnalysisError(
         "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
-        f"Cannot cast {source.simpleString()} to {target.simpleString()}. All nested columns must match.",
-        parameters={"fromCatalog": source.simpleString(), "toCatalog": target.simpleString()},
+        f"Cannot cast {source.simpleString()} to {target.simpleString()} for the column {name}. All nested columns must match.",
+        parameters={"columnName": name, "fromCatalog": source.simpleString(), "toCatalog": target.simpleString()},
         hint="Cast or rebuild the value in the source so that its type is the column's.",
     )

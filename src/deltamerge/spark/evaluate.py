@@ -19,7 +19,7 @@ from deltamerge.spark.casts import assigned, same_type
 from deltamerge.spark.changes import ClauseQuery, clause_number
 from deltamerge.spark.expression import Expression
 from deltamerge.spark.frames import Frame, Session
-from deltamerge.spark.jobs import collect
+from deltamerge.spark.jobs import collect, local_frame
 from deltamerge.spark.schema import to_spark
 
 INDEX, HOLDS, NUMBER = "__deltamerge_index", "__deltamerge_holds", "__deltamerge_number"
@@ -46,7 +46,7 @@ def evaluate_pairs(
     if source[0].lower() == target[0].lower():
         return None
     columns, fields = _structs(count, source, target)
-    frame = spark.createDataFrame(pa.table(columns), schema=T.StructType(fields))
+    frame = local_frame(spark, pa.table(columns), T.StructType(fields))
     try:
         return _collected(frame, condition, clauses, schema, count)
     except AnalysisException:
@@ -64,7 +64,7 @@ def evaluate_alone(
     alias, columns, rows = source
     fields = [T.StructField(INDEX, T.LongType()), *to_spark(columns).fields]
     table = pa.table([_index(count), *rows.columns], names=[INDEX, *columns.names])
-    frame = spark.createDataFrame(table, schema=T.StructType(fields)).alias(alias)
+    frame = local_frame(spark, table, T.StructType(fields)).alias(alias)
     return _collected(frame, None, clauses, schema, count)
 
 

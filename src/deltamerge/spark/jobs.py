@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException, PythonException
+from pyspark.sql import types as T
 
 import deltamerge.errors
 import deltamerge.protocol
@@ -17,13 +18,14 @@ import deltamerge.worker
 from deltamerge.errors import (
     ArithmeticDataError,
     ConstraintError,
+    CorruptTableError,
     DeltaMergeError,
     ExecutionError,
     InvalidDateTimeError,
     InvalidNumberError,
     StorageError,
 )
-from deltamerge.spark.frames import Frame
+from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.session import described, settings
 from deltamerge.worker.refusal import Refused
 
@@ -50,6 +52,19 @@ def collect(frame: Frame, description: str) -> pa.Table:
         raise
 
 
+def local_frame(spark: Session, table: pa.Table, schema: T.StructType) -> Frame:
+    """An Arrow table as a frame of local rows. Raises StorageError when there is no room to hand it to Spark."""
+    try:
+        return spark.createDataFrame(table, schema=schema)
+    except OSError as error:
+        raise StorageError(
+            "DELTAMERGE_STORAGE_REFUSED",
+            f"Cannot hand rows to Spark: {error}.",
+            parameters={"errno": error.errno},
+            hint=f"Make room in Spark's local folder (spark.local.dir, SPARK_LOCAL_DIRS). {_UNCHANGED}",
+        ) from error
+
+
 @contextlib.contextmanager
 def in_process() -> Iterator[None]:
     """Worker code that runs in this process: its failures come out as they do from a job."""
@@ -59,6 +74,8 @@ def in_process() -> Iterator[None]:
         raise refused(error.condition, error.message, error.parameters) from error
     except OSError as error:
         raise _storage_failure(str(error)) from error
+    except pa.ArrowException as error:
+        raise _python_failure(type(error).__name__, str(error)) from error
 
 
 def translated(error: Exception) -> DeltaMergeError:
@@ -69,7 +86,7 @@ def translated(error: Exception) -> DeltaMergeError:
     if "PYTHON_VERSION_MISMATCH" in text or "Python in worker has different version" in text:
         return ExecutionError(
             "PYTHON_VERSION_MISMATCH",
-            _first_line(text),
+            _first_line(text[max(0, text.find("Python in worker")) :]),
             hint="Driver and workers must run the same Python minor version: set PYSPARK_PYTHON (and PYSPARK_DRIVER_PYTHON) "
             "to one interpreter before the session starts.",
         )
@@ -91,7 +108,10 @@ def translated(error: Exception) -> DeltaMergeError:
 
 
 def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMergeError:
-    """The error for a row that must not be written."""
+    """The error for a row that must not be written, or a file that can't be read."""
+    if condition == "DELTAMERGE_CORRUPT_DATA_FILE":
+        hint = f"Restore the file from a backup, or restore a version of the table that does not need it. {_UNCHANGED}"
+        return CorruptTableError(condition, message, parameters={"file": parameters[0]}, hint=hint)
     kind: type[DeltaMergeError] = ConstraintError
     if condition == "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE":
         kind = ArithmeticDataError
@@ -120,6 +140,10 @@ def _worker_failure(text: str) -> DeltaMergeError:
     name, message = found[-1] if found else ("error", _first_line(text))
     if name in ("OSError", "PermissionError", "FileNotFoundError", "ArrowIOError") or "Errno" in message:
         return _storage_failure(message)
+    return _python_failure(name, message)
+
+
+def _python_failure(name: str, message: str) -> ExecutionError:
     return ExecutionError(
         "DELTAMERGE_PYTHON_FAILED",
         f"Python code failed on a worker: {name}: {message}",

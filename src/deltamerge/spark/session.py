@@ -50,6 +50,11 @@ def described(spark: Session, text: str) -> Iterator[None]:
         context.setLocalProperty("spark.job.description", before)
 
 
+def setting(spark: Session, key: str, default: str) -> str:
+    """A session setting."""
+    return str(spark.conf.get(key, default))
+
+
 def case_sensitive(spark: Session) -> bool:
     """Whether names are told apart by case."""
     return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"

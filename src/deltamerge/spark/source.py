@@ -1,7 +1,7 @@
 """The source of a merge, evaluated exactly once.
 
 A small one is collected in Arrow and becomes a local relation: deterministic, and its keys are at hand. A larger one is
-checkpointed, and its keys are summarised where it lies, in the same pass.
+checkpointed; one pass over it says how large it is, and brings the rows along when they turn out to be few.
 """
 
 from __future__ import annotations
@@ -11,15 +11,22 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from deltamerge.spark.adapter import estimated_bytes
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
-from deltamerge.spark.jobs import collect
+from deltamerge.spark.jobs import collect, local_frame
 from deltamerge.spark.session import settings
+from deltamerge.spark.writing import positional
+from deltamerge.worker.entry import sized_map
 
-SMALL_BYTES = 64 << 20
-_ROW_BYTES = 12
+COLLECTED_BYTES = 64 << 20
+_TRUSTED_BYTES = 24 << 20
+_PART_BYTES = 800_000
+_SIZED = T.StructType(
+    [T.StructField("rows", T.LongType()), T.StructField("bytes", T.LongType()), T.StructField("payload", T.BinaryType())]
+)
 
 
 @dataclass(frozen=True)
@@ -32,19 +39,27 @@ class Source:
     collected: pa.Table | None = field(default=None, repr=False)
 
 
-def materialize(source: Frame, columns: Sequence[str], small_bytes: int = SMALL_BYTES) -> Source:
+def materialize(source: Frame, columns: Sequence[str]) -> Source:
     """Evaluate `source` once, keeping `columns`. Raises DeltaMergeError with the cause when it fails."""
+    spark = source.sparkSession
     chosen = source.select(*[F.col(quoted(name)) for name in columns])
     estimate = estimated_bytes(chosen)
-    if estimate is not None and estimate <= small_bytes:
-        return local_source(source.sparkSession, chosen, collect(chosen, "deltamerge: read the source"))
-    with settings(source.sparkSession):
+    if estimate is not None and estimate <= _TRUSTED_BYTES:
+        return _local(spark, chosen.schema, collect(chosen, "deltamerge: read the source"))
+    with settings(spark):
         kept = chosen.localCheckpoint(eager=False)
-    counted = collect(kept.groupBy().count(), "deltamerge: materialize the source")
-    rows = int(counted.column(0)[0].as_py())
-    return Source(kept, rows, rows * _ROW_BYTES * max(1, len(columns)))
+    parts = collect(positional(kept).mapInArrow(sized_map(_PART_BYTES), _SIZED), "deltamerge: materialize the source")
+    rows, size = (sum(parts[name].to_pylist()) for name in ("rows", "bytes"))
+    if size > COLLECTED_BYTES:
+        return Source(kept, rows, size)
+    payloads = [payload for payload in parts["payload"].to_pylist() if payload is not None]
+    if len(payloads) == parts.num_rows and payloads:
+        table = pa.concat_tables([pa.ipc.open_stream(payload).read_all() for payload in payloads])
+        table = table.rename_columns(kept.columns)
+    else:
+        table = collect(kept, "deltamerge: read the materialized source")
+    return _local(spark, kept.schema, table)
 
 
-def local_source(spark: Session, frame: Frame, table: pa.Table) -> Source:
-    """A collected frame as a source of its own."""
-    return Source(spark.createDataFrame(table, schema=frame.schema), table.num_rows, table.nbytes, table)
+def _local(spark: Session, schema: T.StructType, table: pa.Table) -> Source:
+    return Source(local_frame(spark, table, schema), table.num_rows, table.nbytes, table)

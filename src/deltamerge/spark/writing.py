@@ -14,8 +14,9 @@ from deltamerge.protocol.schema import StructType
 from deltamerge.spark.casts import assigned, check_casts
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.jobs import local_frame
 from deltamerge.spark.schema import to_spark
-from deltamerge.worker.entry import apply_map, payload_map, write_map
+from deltamerge.worker.entry import apply_map, arrow_stream, payload_map, write_map
 from deltamerge.worker.results import RESULT_SCHEMA
 from deltamerge.worker.rewrite import ChangeSpec
 from deltamerge.worker.write import WriteSpec
@@ -23,26 +24,23 @@ from deltamerge.worker.write import WriteSpec
 _RESULT: T.StructType = from_arrow_schema(RESULT_SCHEMA)
 
 
+def positional(rows: Frame) -> Frame:
+    """The rows with columns named by position: `mapInArrow` looks its columns up by name, and not every name can be."""
+    return rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
+
+
 def written_frame(rows: Frame, spec: ChangeSpec) -> Frame:
     """Apply ordered change rows to the files that they belong to; result rows."""
-    return rows.mapInArrow(apply_map(spec), _RESULT)
+    return positional(rows).mapInArrow(apply_map(spec, rows.columns), _RESULT)
 
 
 def payload_frame(spark: Session, pieces: Sequence[pa.Table], spec: ChangeSpec) -> Frame:
     """Apply pieces of ordered change rows, each one file's or only inserts, one task or more; result rows."""
-    payloads = pa.array([_stream(piece) for piece in pieces], pa.binary())
+    payloads = pa.array([arrow_stream(piece) for piece in pieces], pa.binary())
     numbers = pa.array(range(len(pieces)), pa.int32())
     fields = [T.StructField("number", T.IntegerType()), T.StructField("payload", T.BinaryType())]
-    frame = spark.createDataFrame(pa.table({"number": numbers, "payload": payloads}), schema=T.StructType(fields))
+    frame = local_frame(spark, pa.table({"number": numbers, "payload": payloads}), T.StructType(fields))
     return frame.mapInArrow(payload_map(spec), _RESULT)
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
 
 
 def laid_out(frame: Frame, schema: StructType, partition_columns: Sequence[str]) -> Frame:
@@ -74,4 +72,4 @@ def laid_out(frame: Frame, schema: StructType, partition_columns: Sequence[str])
 
 def data_frame(rows: Frame, spec: WriteSpec) -> Frame:
     """Write rows of the table's schema into new files; result rows."""
-    return rows.mapInArrow(write_map(spec), _RESULT)
+    return positional(rows).mapInArrow(write_map(spec), _RESULT)

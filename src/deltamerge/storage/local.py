@@ -31,9 +31,11 @@ class LocalStore:
         try:
             with os.scandir(self._root / folder) as entries:
                 for entry in entries:
-                    if entry.name >= start and entry.is_file():
-                        name = f"{folder}/{entry.name}" if folder else entry.name
-                        found.append(_info(name, entry.stat()))
+                    # A file may vanish between its listing and its stat: another writer's temporary one does.
+                    with contextlib.suppress(FileNotFoundError):
+                        if entry.name >= start and entry.is_file():
+                            name = f"{folder}/{entry.name}" if folder else entry.name
+                            found.append(_info(name, entry.stat()))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -54,6 +56,8 @@ class LocalStore:
             return _info(name, (self._root / name).stat())
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise _refused("read", self._root / name, error) from error
 
     def exists_folder(self, folder: str) -> bool:
         return (self._root / folder).is_dir()
@@ -62,12 +66,12 @@ class LocalStore:
         target = self._root / name
         with _Temporary(target, data) as temporary:
             os.replace(temporary, target)
-        # Hadoop keeps a checksum beside a file and refuses a file that no longer fits it.
-        (target.parent / f".{target.name}.crc").unlink(missing_ok=True)
+            # Hadoop keeps a checksum beside a file and refuses a file that no longer fits it.
+            (target.parent / f".{target.name}.crc").unlink(missing_ok=True)
 
     def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
         target = self._root / name
-        if target.exists():
+        if os.path.exists(target):
             raise AlreadyExists(name)
         with _Temporary(target, data) as temporary:
             info = _info(name, temporary.stat())
@@ -75,13 +79,20 @@ class LocalStore:
                 os.link(temporary, target)
             except FileExistsError as error:
                 raise AlreadyExists(name) from error
-            _sync_folder(target.parent)
+            # The name is taken and seen by others: from here on the write has happened, whatever the sync says.
+            with contextlib.suppress(OSError):
+                _sync_folder(target.parent)
         return info
 
     def delete(self, name: str) -> None:
         target = self._root / name
-        target.unlink(missing_ok=True)
-        (target.parent / f".{target.name}.crc").unlink(missing_ok=True)
+        try:
+            target.unlink(missing_ok=True)
+            (target.parent / f".{target.name}.crc").unlink(missing_ok=True)
+        except NotADirectoryError:
+            return
+        except OSError as error:
+            raise _refused("delete", target, error) from error
 
 
 def _info(name: str, stat: os.stat_result) -> ObjectInfo:
@@ -131,6 +142,7 @@ def _refused(verb: str, path: Path, error: OSError) -> StorageError:
     hints = {
         errno.ENOSPC: "The disk is full: free some space and run again; the table is as it was.",
         errno.EDQUOT: "The disk quota is used up: free some space and run again; the table is as it was.",
+        errno.EFBIG: "The file is larger than this process may write: raise `ulimit -f` and run again; the table is as it was.",
         errno.EACCES: "Grant this user permission on the folder.",
         errno.EPERM: "Grant this user permission; put-if-absent also needs a file system with hard links.",
         errno.EROFS: "The file system is mounted read-only.",

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from deltamerge.errors import StorageError
 from deltamerge.storage.base import Store
 from deltamerge.storage.local import LocalStore
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_FILE = re.compile(r"file:(?://[^/]*)?", re.IGNORECASE)
 
 
 def open_store(location: str, options: Mapping[str, str] | None = None) -> Store:
     """The store rooted at `location`: a local path, `file:` URL or object store URL. Raises StorageError."""
     scheme = _scheme(location)
     if scheme in ("", "file"):
-        path = urlsplit(location).path if scheme else location
+        path = _FILE.sub("", location, count=1) or "/" if scheme else location
         return LocalStore(os.path.abspath(os.path.expanduser(path)))
     raise StorageError(
         "DELTAMERGE_UNSUPPORTED_STORE",
@@ -35,5 +39,5 @@ def locate(store: Store, reference: str) -> tuple[Store, str]:
 
 
 def _scheme(location: str) -> str:
-    head, colon, _ = location.partition(":")
-    return head.lower() if colon and len(head) > 1 and "/" not in head else ""
+    found = _SCHEME.match(location)
+    return found[1].lower() if found else ""

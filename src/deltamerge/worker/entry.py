@@ -70,11 +70,38 @@ def payload_map(spec: ChangeSpec) -> ArrowMap:
     return run
 
 
-def apply_map(spec: ChangeSpec) -> ArrowMap:
-    """Modified rows in, ordered by file and position; result rows out."""
+def sized_map(limit: int) -> ArrowMap:
+    """Rows in; one row out: how many they are, their bytes, and the rows themselves unless they exceed `limit` bytes."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from apply_changes(spec, batches, 0)
+        rows = size = 0
+        kept: list[pa.RecordBatch] = []
+        for batch in batches:
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            kept = [*kept, batch] if size <= limit else []
+        payload = arrow_stream(pa.Table.from_batches(kept)) if kept else None
+        if rows:
+            values = [pa.array([rows]), pa.array([size]), pa.array([payload], pa.binary())]
+            yield pa.RecordBatch.from_arrays(values, names=["rows", "bytes", "payload"])
+
+    return run
+
+
+def arrow_stream(table: pa.Table) -> bytes:
+    """A table as the bytes of an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def apply_map(spec: ChangeSpec, names: Sequence[str]) -> ArrowMap:
+    """Modified rows in, ordered by file and position, columns in the order of `names`; result rows out."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
+        yield from apply_changes(spec, named, 0)
 
     return run
 

@@ -62,8 +62,12 @@ class KeyFilter:
 
 
 def normalized(values: Any) -> Any:
-    """Values in the form in which equal ones have equal bits: -0.0 becomes 0.0."""
-    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+    """Values in the form in which equal ones have equal bits: -0.0 becomes 0.0, and every NaN the same one."""
+    if not pa.types.is_floating(values.type):
+        return values
+    positive = pc.add(values, pa.scalar(0.0, values.type))
+    nan = pc.is_nan(positive)
+    return pc.if_else(nan, pa.scalar(np.nan, values.type), positive) if pc.any(nan).as_py() else positive
 
 
 def build_filter(columns: Sequence[str], keys: Sequence[Any], null_safe: Sequence[bool]) -> tuple[KeyFilter, pa.Array]:

@@ -1,4 +1,4 @@
-"""A row that must not be written: told to the driver with its condition, through Spark's textual errors."""
+"""A row that must not be written, or a file that can't be read: told to the driver through Spark's textual errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 
 class Refused(Exception):
-    """A row violates what the table demands. The message is a marked JSON, which the driver turns into an error of its own."""
+    """A row violates what the table demands, or a file is damaged. The message is a marked JSON, which the driver reads."""
 
     MARK = "deltamerge-refused:"
 

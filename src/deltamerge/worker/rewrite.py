@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from deltamerge.worker.columns import conform_table, physical_name
-from deltamerge.worker.scan import ROW, FileTask, with_partition
+from deltamerge.worker.scan import ROW, FileTask, open_parquet, with_partition
 from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec, WrittenFile, split_by_partition
 
 CLAUSE = "__deltamerge_clause"
@@ -69,12 +68,13 @@ class FileRewriter:
         self._others = others
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
         self._source = spec.write.store.open(task.name)
-        self._file = pq.ParquetFile(self._source)
+        self._file = open_parquet(self._source, task.name)
         self._batches = self._read()
         self._batch: pa.Table | None = None
         self._start = 0
         self._pending: list[pa.Table] = []
         self._last_row = -1
+        self._last_collision = -1
         self._copied = 0
         self._collisions = 0
         self._counts = np.zeros(len(spec.clauses), np.int64)
@@ -116,11 +116,12 @@ class FileRewriter:
         if len(rows):
             first[0] = rows[0] != self._last_row
             first[1:] = rows[1:] != rows[:-1]
-        repeated = len(rows) - int(first.sum())
-        if not repeated:
+        repeated = np.unique(rows[~first])
+        if not len(repeated):
             return hits
         if not self._spec.folds_duplicates:
-            self._collisions += _repeated_rows(rows, first)
+            self._collisions += int((repeated > self._last_collision).sum())
+            self._last_collision = int(repeated[-1])
         return hits.filter(pa.array(first))
 
     def _advance(self, known: int | None) -> None:
@@ -207,8 +208,3 @@ def pick(mask: pa.Array, yes: Any, no: Any) -> Any:
 
 def _flat(values: Any) -> Any:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
-def _repeated_rows(rows: np.ndarray[Any, Any], first: np.ndarray[Any, Any]) -> int:
-    """How many distinct positions are repeated."""
-    return len(np.unique(rows[~first]))

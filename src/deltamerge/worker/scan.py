@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from deltamerge.worker.columns import conform_table, physical_name
 from deltamerge.worker.keys import KeyFilter
+from deltamerge.worker.refusal import Refused
 from deltamerge.worker.store import DataStore
 
 FILE = "__deltamerge_file"
@@ -63,6 +64,17 @@ class RowGroup:
     rows: int
 
 
+def open_parquet(source: Any, name: str = "") -> pq.ParquetFile:
+    """A data file that is read piece by piece, never held whole. Raises Refused naming the file when it is no Parquet.
+
+    Legacy INT96 timestamps come in microseconds, because nanoseconds only reach from 1677 to 2262.
+    """
+    try:
+        return pq.ParquetFile(source, pre_buffer=False, coerce_int96_timestamp_unit="us")
+    except pa.ArrowInvalid as error:
+        raise Refused("DELTAMERGE_CORRUPT_DATA_FILE", f"The data file {name} can't be read: {error}", name) from error
+
+
 def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[RowGroup]:
     """The row groups of a share of the file: number `share[0]` of `share[1]` equal parts."""
     groups = []
@@ -79,7 +91,7 @@ def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[Ro
 def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
     """The rows of one file that can match, in batches of `spec.output`."""
     with spec.store.open(task.name) as source:
-        file = pq.ParquetFile(source, pre_buffer=False)
+        file = open_parquet(source, task.name)
         for group in row_groups(file, task.share):
             table = _candidates(file, group, spec, task)
             if table is not None and table.num_rows:
@@ -153,10 +165,11 @@ def _nulls(schema: pa.Schema, rows: int) -> pa.Table:
 def may_contain(file: pq.ParquetFile, group: int, keys: KeyFilter, schema: pa.Schema, partition: Mapping[str, pa.Scalar]) -> bool:
     """Whether a row group's Parquet statistics leave room for any of the keys."""
     metadata = file.metadata.row_group(group)
-    at_path = {metadata.column(i).path_in_schema: i for i in range(metadata.num_columns)}
+    leaves = [file.schema.column(i) for i in range(metadata.num_columns)]
+    top_level = {leaf.name: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
     for position, name in enumerate(keys.columns):
         limits = keys.bounds(position)
-        index = at_path.get(physical_name(schema.field(name)))
+        index = top_level.get(physical_name(schema.field(name)))
         if limits is None or index is None or name in partition:
             continue
         found = _limits(metadata.column(index).statistics, schema.field(name).type)

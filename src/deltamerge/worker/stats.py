@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ Path = tuple[str, ...]
 
 _PREFIX = 32
 _LAST_CHAR = "\U0010ffff"
+_NAN = '"NaN"'
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -80,7 +81,7 @@ class FileStats:
         lows: dict[str, Any] = {}
         highs: dict[str, Any] = {}
         nulls: dict[str, Any] = {}
-        at_path = {footer.schema.column(i).path: i for i in range(len(footer.schema))}
+        at_path = _leaves(footer)
         for column in self._columns:
             _put(nulls, column.path, str(self._nulls[column.path]))
             if not column.bounded:
@@ -93,15 +94,20 @@ class FileStats:
         return _object(parts)
 
     def _limits(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> tuple[str, str] | None:
-        """The JSON texts of the column's bounds; None when all rows are null or nothing is known."""
+        """The JSON texts of the column's bounds; None when all rows are null, nothing is known, or a year has no four digits."""
         if pa.types.is_string(column.type):
             found = self._strings.get(column.path)
             return None if found is None else (json.dumps(found[0][:_PREFIX]), json.dumps(_upper(found[1])))
-        limits = _footer_limits(footer, at_path.get(".".join(column.path)), column.type)
+        limits = _footer_limits(footer, at_path.get(".".join(column.path)))
+        if limits is None:
+            return None
+        try:
+            texts = [_text(limit, column.type) for limit in limits]
+        except OverflowError:
+            return None
         if column.path in self._nan:
-            nan = '"NaN"'
-            return (nan, nan) if limits is None else (_text(limits[0], column.type), nan)
-        return None if limits is None else (_text(limits[0], column.type), _text(limits[1], column.type))
+            return texts[0] if texts else _NAN, _NAN
+        return (texts[0], texts[1]) if texts else None
 
 
 def _at(table: pa.Table, path: Path) -> Any:
@@ -129,8 +135,18 @@ def _upper(value: str) -> str:
     return value if end == len(value) else value[:end] + _LAST_CHAR
 
 
-def _footer_limits(footer: Any, index: int | None, type: pa.DataType) -> tuple[Any, Any] | None:
-    """Smallest and largest raw value over all row groups; None when a group with values doesn't say."""
+def _leaves(footer: Any) -> dict[str, int]:
+    """The index of each leaf column by its dotted path, without those that dots within names make ambiguous."""
+    paths = [footer.schema.column(i).path for i in range(len(footer.schema))]
+    counts = Counter(paths)
+    return {path: i for i, path in enumerate(paths) if counts[path] == 1}
+
+
+def _footer_limits(footer: Any, index: int | None) -> list[Any] | None:
+    """The smallest and the largest number over all row groups as Parquet stores them, a decimal's unscaled.
+
+    [] when there is none but null and NaN; None when a group with others doesn't say.
+    """
     if index is None:
         return None
     found: list[Any] = []
@@ -139,17 +155,23 @@ def _footer_limits(footer: Any, index: int | None, type: pa.DataType) -> tuple[A
         if statistics is None:
             return None
         if statistics.has_min_max:
-            raw = pa.types.is_timestamp(type)
-            found += [statistics.min_raw, statistics.max_raw] if raw else [statistics.min, statistics.max]
-        elif statistics.num_values and not pa.types.is_floating(type):
+            found += [_number(statistics.min_raw), _number(statistics.max_raw)]
+        elif statistics.num_values and statistics.physical_type not in ("FLOAT", "DOUBLE"):
             return None
-    return (min(found), max(found)) if found else None
+    return [min(found), max(found)] if found else []
+
+
+def _number(value: Any) -> Any:
+    """A raw value as a number: a long decimal's bytes are one, too."""
+    return int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
 
 
 def _text(value: Any, type: pa.DataType) -> str:
     """A bound as JSON text."""
-    if isinstance(value, Decimal):
-        return format(value, "f")
+    if pa.types.is_decimal(type):
+        digits = str(abs(value)).rjust(type.scale + 1, "0")
+        point = len(digits) - type.scale
+        return ("-" if value < 0 else "") + digits[:point] + ("." if type.scale else "") + digits[point:]
     if isinstance(value, float):
         if math.isinf(value):
             return '"Infinity"' if value > 0 else '"-Infinity"'
@@ -157,8 +179,8 @@ def _text(value: Any, type: pa.DataType) -> str:
     if pa.types.is_timestamp(type):
         moment = (_EPOCH + timedelta(milliseconds=value // 1000)).replace(tzinfo=None)
         return json.dumps(moment.isoformat(timespec="milliseconds") + ("Z" if type.tz else ""))
-    if isinstance(value, date):
-        return json.dumps(value.isoformat())
+    if pa.types.is_date(type):
+        return json.dumps((_EPOCH + timedelta(days=value)).date().isoformat())
     return str(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,16 @@ class DataStore:
         with contextlib.suppress(FileExistsError):
             system.create_dir(folder, recursive=True)
         return system.open_output_stream(path)
+
+    @contextlib.contextmanager
+    def naming(self, name: str) -> Iterator[None]:
+        """What the file system refuses within comes out with the file's path."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, f"{self.root}/{name}") from error
 
     def size_and_time(self, name: str) -> tuple[int, int]:
         """Size in bytes and modification time in ms of a file that was just written."""

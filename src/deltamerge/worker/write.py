@@ -5,6 +5,7 @@ A task may run twice, so that every file has a fresh name; only what a task retu
 
 from __future__ import annotations
 
+import contextlib
 import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from deltamerge.worker.store import DataStore
 _GROUP_BYTES = 64 << 20
 _SAMPLE_ROWS = 8_192
 _WAITING_BYTES = 256 << 20
+_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 _EXTENSIONS = {"none": "", "uncompressed": "", "gzip": ".gz", "lz4_raw": ".lz4raw"}
 
 
@@ -169,12 +171,12 @@ class PartitionWriters:
             writer.discard()
 
     def _relieve(self) -> None:
-        """Write out the fullest writers while too many rows wait in memory."""
+        """Finish the fullest writers' files while too many rows wait in memory; so no more files are open than must be."""
         waiting = sum(writer.waiting_bytes for writer in self._writers.values())
         while waiting > _WAITING_BYTES:
             fullest = max(self._writers.values(), key=lambda writer: writer.waiting_bytes)
             waiting -= fullest.waiting_bytes
-            fullest.flush()
+            fullest.close()
 
 
 def _hashable(value: pa.Scalar) -> Any:
@@ -187,31 +189,41 @@ class _OpenFile:
         self._store = spec.store
         self.name = f"{folder}/{file_name(task, spec.codec)}" if folder else file_name(task, spec.codec)
         self._stats = FileStats(spec.stats)
+        dictionaries = dictionary_columns(sample)
         self._sink = spec.store.create(self.name)
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            spec.stored,
-            compression="none" if spec.codec == "uncompressed" else spec.codec,
-            use_dictionary=dictionary_columns(sample),
-            store_decimal_as_integer=True,
-            store_schema=False,
-            write_page_index=True,
-        )
+        try:
+            with self._store.naming(self.name):
+                self._writer = pq.ParquetWriter(
+                    self._sink,
+                    spec.stored,
+                    compression=_CODECS.get(spec.codec, spec.codec),
+                    use_dictionary=dictionaries,
+                    store_decimal_as_integer=True,
+                    store_schema=False,
+                    write_page_index=True,
+                )
+        except BaseException:
+            self.abandon()
+            raise
 
     def write(self, group: pa.Table) -> int:
         self._stats.add(group)
-        self._writer.write_table(group, row_group_size=group.num_rows)
-        return int(self._sink.tell())
+        with self._store.naming(self.name):
+            self._writer.write_table(group, row_group_size=group.num_rows)
+            return int(self._sink.tell())
 
     def close(self, partition: Mapping[str, Any]) -> WrittenFile:
-        self._writer.close()
-        size = int(self._sink.tell())
-        self._sink.close()
+        with self._store.naming(self.name):
+            self._writer.close()
+            size = int(self._sink.tell())
+            self._sink.close()
         _, modified = self._store.size_and_time(self.name)
         stats = self._stats.finish(self._writer.writer.metadata)
         return WrittenFile(self.name, partition, size, modified, self._stats.rows, stats)
 
     def abandon(self) -> None:
+        with contextlib.suppress(Exception):
+            self._writer.close()
         try:
             self._sink.close()
         finally:

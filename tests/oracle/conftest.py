@@ -1,0 +1,37 @@
+"""One session in which delta-spark and deltamerge both run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local session with delta-spark's extension; its JARs come from Maven Central, once."""
+    delta = pytest.importorskip("delta", reason="delta-spark is not installed: run `make oracle`")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    settings = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": "3g",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("deltamerge oracle")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = delta.configure_spark_with_delta_pip(builder).getOrCreate()
+    yield session
+    session.stop()

@@ -1,0 +1,184 @@
+"""Table features: which a protocol demands, and the refusal by name of those that are not honoured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from deltamerge.errors import UnsupportedTableError
+from deltamerge.protocol import features as module
+from deltamerge.protocol.actions import Metadata, Protocol
+from deltamerge.protocol.features import (
+    FEATURES,
+    Feature,
+    check_readable,
+    check_writable,
+    named_features,
+    protocol_for,
+)
+from deltamerge.protocol.schema import ArrayType, PrimitiveType, StructField, StructType, schema_json
+
+
+def metadata(
+    configuration: Mapping[str, str] | None = None, marks: Mapping[str, Any] | None = None, nested: bool = False
+) -> Metadata:
+    field: dict[str, Any] = {"name": "c", "type": "long", "nullable": True, "metadata": dict(marks or {})}
+    if nested:
+        struct = {"type": "struct", "fields": [field]}
+        array = {"type": "array", "elementType": struct, "containsNull": True}
+        field = {"name": "outer", "type": array, "nullable": True, "metadata": {}}
+    return Metadata("id", json.dumps({"type": "struct", "fields": [field]}), configuration=configuration or {})
+
+
+def named(*names: str, reads: bool = True) -> Protocol:
+    return Protocol(3, 7, frozenset(names) if reads else frozenset(), frozenset(names))
+
+
+LEGACY = [
+    (1, 1, ""),
+    (1, 2, "appendOnly invariants"),
+    (1, 3, "appendOnly invariants checkConstraints"),
+    (1, 4, "appendOnly invariants checkConstraints changeDataFeed generatedColumns"),
+    (1, 5, "appendOnly invariants checkConstraints changeDataFeed generatedColumns columnMapping"),
+    (2, 5, "appendOnly invariants checkConstraints changeDataFeed generatedColumns columnMapping"),
+    (2, 6, "appendOnly invariants checkConstraints changeDataFeed generatedColumns columnMapping identityColumns"),
+]
+
+
+@pytest.mark.parametrize(("reader", "writer", "expected"), LEGACY)
+def test_legacy_versions_are_spelled_out(reader: int, writer: int, expected: str) -> None:
+    assert named_features(Protocol(reader, writer)) == frozenset(expected.split())
+
+
+def test_named_features_replace_the_legacy_ones() -> None:
+    assert named_features(named("timestampNtz")) == {"timestampNtz"}
+
+
+def test_a_legacy_reader_with_named_writer_features_still_means_column_mapping() -> None:
+    protocol = Protocol(2, 7, None, frozenset({"appendOnly"}))
+    assert named_features(protocol) == {"appendOnly", "columnMapping"}
+
+
+@pytest.mark.parametrize("protocol", [Protocol(r, w) for r, w, _ in LEGACY] + [named("timestampNtz", "appendOnly")], ids=repr)
+def test_a_table_that_uses_no_feature_is_read_and_written(protocol: Protocol) -> None:
+    check_readable(protocol, metadata(), "t")
+    check_writable(protocol, metadata(), "t")
+
+
+def test_features_that_are_not_read_are_refused_by_name() -> None:
+    refused = {name for name, feature in FEATURES.items() if feature.reader and not feature.reads and feature.active(metadata())}
+    for name in refused:
+        with pytest.raises(UnsupportedTableError) as caught:
+            check_readable(named(name), metadata(), "my_table")
+        assert caught.value.condition == "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
+        assert caught.value.parameters == {"tableNameOrPath": "my_table", "unsupported": [name]}
+        assert name in str(caught.value)
+        assert "Nothing was read." in (caught.value.hint or "")
+
+
+def test_features_that_are_not_written_are_refused_by_name() -> None:
+    refused = {name for name, feature in FEATURES.items() if not feature.writes and not feature.reader}
+    assert refused
+    for name in refused:
+        if not FEATURES[name].active(metadata()):
+            continue
+        with pytest.raises(UnsupportedTableError) as caught:
+            check_writable(named(name, reads=False), metadata(), "my_table")
+        assert caught.value.condition == "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
+        assert caught.value.parameters == {"tableNameOrPath": "my_table", "unsupported": [name]}
+        assert "Nothing was written." in (caught.value.hint or "")
+
+
+def test_all_missing_features_are_named_in_order() -> None:
+    with pytest.raises(UnsupportedTableError, match="table t requires aFuture, zFuture"):
+        check_readable(named("zFuture", "timestampNtz", "aFuture"), metadata(), "t")
+
+
+def test_an_unknown_writer_feature_hinders_only_writing() -> None:
+    for protocol in (Protocol(1, 7, None, frozenset({"future"})), named("future", reads=False)):
+        check_readable(protocol, metadata(), "t")
+        with pytest.raises(UnsupportedTableError, match="future"):
+            check_writable(protocol, metadata(), "t")
+
+
+def test_an_unknown_reader_feature_hinders_both() -> None:
+    for check in (check_readable, check_writable):
+        with pytest.raises(UnsupportedTableError, match="future"):
+            check(named("future"), metadata(), "t")
+
+
+ACTIVE = [
+    ("invariants", metadata(marks={"delta.invariants": "{}"})),
+    ("invariants", metadata(marks={"delta.invariants": "{}"}, nested=True)),
+    ("checkConstraints", metadata({"delta.constraints.positive": "c > 0"})),
+    ("changeDataFeed", metadata({"delta.enableChangeDataFeed": "True"})),
+    ("generatedColumns", metadata(marks={"delta.generationExpression": "c"})),
+    ("columnMapping", metadata({"delta.columnMapping.mode": "name"})),
+    ("columnMapping", metadata({"delta.columnMapping.mode": "id"})),
+    ("identityColumns", metadata(marks={"delta.identity.start": 1})),
+    ("allowColumnDefaults", metadata(marks={"CURRENT_DEFAULT": "1"})),
+    ("inCommitTimestamp", metadata({"delta.enableInCommitTimestamps": "true"})),
+]
+INACTIVE = [
+    ("changeDataFeed", metadata({"delta.enableChangeDataFeed": "false"})),
+    ("columnMapping", metadata({"delta.columnMapping.mode": "none"})),
+    ("columnMapping", metadata({"delta.columnMapping.mode": "None"})),
+    ("checkConstraints", metadata({"delta.appendOnly": "true"})),
+    ("invariants", metadata(marks={"comment": "delta.invariants"})),
+]
+
+
+@pytest.mark.parametrize(("name", "used"), ACTIVE)
+def test_a_feature_is_active_when_the_table_uses_it(name: str, used: Metadata) -> None:
+    assert FEATURES[name].active(used)
+
+
+@pytest.mark.parametrize(("name", "unused"), INACTIVE + [(name, metadata()) for name, _ in ACTIVE])
+def test_a_feature_is_inactive_when_the_table_does_not(name: str, unused: Metadata) -> None:
+    assert not FEATURES[name].active(unused)
+
+
+def test_a_feature_is_tolerated_while_inactive(monkeypatch: pytest.MonkeyPatch) -> None:
+    switched = Feature("switched", reader=True, reads=False, active=lambda m: m.configuration.get("switch") == "on")
+    monkeypatch.setitem(module.FEATURES, "switched", switched)
+    check_writable(named("switched"), metadata({"switch": "off"}), "t")
+    for check in (check_readable, check_writable):
+        with pytest.raises(UnsupportedTableError, match="switched"):
+            check(named("switched"), metadata({"switch": "on"}), "t")
+
+
+@pytest.mark.parametrize(
+    ("check", "protocol"),
+    [
+        (check_readable, Protocol(4, 7, frozenset(), frozenset())),
+        (check_writable, Protocol(4, 8, frozenset(), frozenset())),
+        (check_writable, Protocol(1, 8)),
+    ],
+)
+def test_a_protocol_that_is_too_new_is_refused(check: Any, protocol: Protocol) -> None:
+    with pytest.raises(UnsupportedTableError) as caught:
+        check(protocol, metadata(), "t")
+    assert caught.value.condition == "DELTA_INVALID_PROTOCOL_VERSION"
+    assert caught.value.parameters["readerRequired"] == protocol.min_reader_version
+    assert caught.value.parameters["writerRequired"] == protocol.min_writer_version
+
+
+def test_a_writer_that_is_too_new_does_not_hinder_reading() -> None:
+    check_readable(Protocol(1, 8), metadata(), "t")
+
+
+def test_a_plain_table_gets_the_plain_protocol() -> None:
+    assert protocol_for(StructType((StructField("c", PrimitiveType("timestamp")),))) == Protocol(1, 2)
+
+
+def test_timestamps_without_zone_at_any_depth_need_their_feature() -> None:
+    inner = StructType((StructField("x", PrimitiveType("timestamp_ntz")),))
+    schema = StructType((StructField("c", ArrayType(inner)),))
+    protocol = protocol_for(schema)
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
+    assert protocol.reader_features == {"timestampNtz"}
+    assert "timestampNtz" in (protocol.writer_features or ())
+    check_writable(protocol, Metadata("id", schema_json(schema)), "t")

@@ -1,0 +1,107 @@
+"""The rules of the house that no linter knows: small files, one door to the JVM, no output, docstrings, no registries."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "deltamerge"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+ADAPTER = PACKAGE / "spark" / "adapter.py"
+MOST_LINES = 400
+JVM_NAMES = {"_jvm", "_jdf", "_jsc", "_jc"}
+REGISTRIES = [
+    "pypi" + ".org",
+    "pypi" + ".python",
+    "pythonhosted" + ".org",
+    "maven" + ".org",
+    "maven.apache" + ".org",
+    "npmjs" + ".com",
+]
+REGISTRIES += ["npmjs" + ".org", "yarnpkg" + ".com", "repo1." + "maven", "repository." + "apache", "maven-central" + "."]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+every_module = pytest.mark.parametrize("path", MODULES, ids=name_of)
+
+
+def test_there_is_a_package_to_look_at() -> None:
+    assert len(MODULES) > 50
+    assert ADAPTER in MODULES
+
+
+@every_module
+def test_no_file_has_grown_into_two_subjects(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@every_module
+def test_only_the_adapter_touches_jvm_objects(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    found |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert path == ADAPTER or not found & JVM_NAMES
+
+
+@every_module
+def test_the_library_prints_nothing(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    printed = [call.lineno for call in calls if isinstance(call, ast.Name) and call.id == "print"]
+    assert not printed or PACKAGE / "cli" in path.parents
+
+
+@every_module
+def test_everything_public_has_a_docstring(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert [name for name, node in public(tree, path.stem) if not ast.get_docstring(node)] == []
+
+
+def public(
+    tree: ast.Module, name: str
+) -> Iterator[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """A module, and its public classes and functions."""
+    yield name, tree
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            yield node.name, node
+
+
+def test_no_tracked_file_names_a_package_registry() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    found = []
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        text = path.read_bytes().decode("utf-8", "ignore").lower() if path.is_file() else ""
+        found += [(name, host) for host in REGISTRIES if host in text]
+    assert found == []
+
+
+IMPORT = """
+import subprocess
+
+def refuse(*args, **kwargs):
+    raise RuntimeError(f"importing starts a process: {args}")
+
+subprocess.Popen = refuse
+import deltamerge
+from pyspark import SparkContext
+assert SparkContext._gateway is None
+assert SparkContext._active_spark_context is None
+"""
+
+
+def test_importing_the_package_starts_no_jvm() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,179 @@
+"""Columns of data files become columns of the table's schema: names, missing fields, widths, nesting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltamerge.worker.columns import PHYSICAL, conform, conform_table, physical_name, renamed_table
+from tests.unit.worker.data import UTC_TIME, examples
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A type as a file has it, the type that the table wants, and what the one's values are in the other."""
+
+    stored: pa.DataType
+    wanted: pa.DataType
+    values: st.SearchStrategy[Any]
+    converted: Callable[[Any], Any]
+
+
+LEAVES = [
+    Shape(pa.int32(), pa.int64(), st.integers(-5, 5), lambda value: value),
+    Shape(pa.float32(), pa.float64(), st.sampled_from([0.5, -2.0]), lambda value: value),
+    Shape(pa.string(), pa.string(), st.text(max_size=3), lambda value: value),
+    Shape(pa.decimal128(5, 2), pa.decimal128(10, 2), st.sampled_from([Decimal("1.25"), Decimal("-0.50")]), lambda value: value),
+]
+
+
+def field_named(logical: str, physical: str, type: pa.DataType) -> pa.Field:
+    return pa.field(logical, type, metadata={PHYSICAL: physical.encode()})
+
+
+@st.composite
+def structs(draw: st.DrawFn, inner: st.SearchStrategy[Shape]) -> Shape:
+    """Structs with fields under physical names: some the table has dropped, some the file has never seen."""
+    kept = draw(st.lists(inner, min_size=1, max_size=2))
+    missing, dropped = draw(st.lists(inner, max_size=1)), draw(st.lists(inner, max_size=1))
+    stored = {f"p{i}": shape for i, shape in enumerate(kept)} | {f"gone{i}": shape for i, shape in enumerate(dropped)}
+    fields = [field_named(f"f{i}", f"p{i}", shape.wanted) for i, shape in enumerate(kept)]
+    fields += [field_named(f"n{i}", f"q{i}", shape.wanted) for i, shape in enumerate(missing)]
+    order = draw(st.permutations(fields))
+
+    def converted(value: dict[str, Any]) -> dict[str, Any]:
+        named = {f"f{i}": _or_none(shape, value[f"p{i}"]) for i, shape in enumerate(kept)}
+        return {field.name: named.get(field.name) for field in order}
+
+    return Shape(
+        pa.struct([(name, shape.stored) for name, shape in stored.items()]),
+        pa.struct(order),
+        st.fixed_dictionaries({name: st.none() | shape.values for name, shape in stored.items()}),
+        converted,
+    )
+
+
+def lists(inner: st.SearchStrategy[Shape]) -> st.SearchStrategy[Shape]:
+    return inner.map(
+        lambda shape: Shape(
+            pa.list_(shape.stored),
+            pa.list_(pa.field("element", shape.wanted)),
+            st.lists(st.none() | shape.values, max_size=3),
+            lambda values: [_or_none(shape, value) for value in values],
+        )
+    )
+
+
+def maps(inner: st.SearchStrategy[Shape]) -> st.SearchStrategy[Shape]:
+    return inner.map(
+        lambda shape: Shape(
+            pa.map_(pa.int32(), shape.stored),
+            pa.map_(pa.int64(), shape.wanted),
+            st.dictionaries(st.integers(0, 9), st.none() | shape.values, max_size=3).map(lambda found: list(found.items())),
+            lambda pairs: [(key, _or_none(shape, value)) for key, value in pairs],
+        )
+    )
+
+
+def _or_none(shape: Shape, value: Any) -> Any:
+    return None if value is None else shape.converted(value)
+
+
+shapes = st.recursive(st.sampled_from(LEAVES), lambda inner: structs(inner) | lists(inner) | maps(inner), max_leaves=4)
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> tuple[Shape, list[Any], int, int]:
+    shape = draw(shapes)
+    values = draw(st.lists(st.none() | shape.values, max_size=6))
+    start = draw(st.integers(0, len(values)))
+    return shape, values, start, draw(st.integers(start, len(values)))
+
+
+@examples
+@given(columns())
+def test_nested_values_survive_widening_renaming_and_slicing(column: tuple[Shape, list[Any], int, int]) -> None:
+    shape, values, start, end = column
+    array = pa.array(values, shape.stored).slice(start, end - start)
+    found = conform(pa.chunked_array([array, array]), shape.wanted)
+    found.validate(full=True)
+    assert found.type == shape.wanted
+    assert found.to_pylist() == [_or_none(shape, value) for value in values[start:end]] * 2
+
+
+@examples
+@given(columns())
+def test_a_table_renamed_for_a_file_is_read_back_as_it_was(column: tuple[Shape, list[Any], int, int]) -> None:
+    shape, values, start, end = column
+    array = conform(pa.array(values, shape.stored), shape.wanted).slice(start, end - start)
+    logical = pa.schema([field_named("logical", "physical", shape.wanted)])
+    physical = pa.schema([("physical", physical_type(shape.wanted))])
+    stored = renamed_table(pa.table([array], schema=logical), physical)
+    stored.validate(full=True)
+    assert stored.schema == physical
+    assert conform_table(stored, logical).to_pylist() == [{"logical": value} for value in array.to_pylist()]
+
+
+def physical_type(type: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type):
+        return pa.struct([(physical_name(field), physical_type(field.type)) for field in type])
+    if pa.types.is_list(type):
+        return pa.list_(pa.field("element", physical_type(type.value_type)))
+    return pa.map_(type.key_type, physical_type(type.item_type)) if pa.types.is_map(type) else type
+
+
+def test_columns_are_found_by_physical_name_and_missing_ones_are_null() -> None:
+    schema = pa.schema([pa.field("new", pa.string()), field_named("id", "col-1", pa.int64()), pa.field("same", pa.int32())])
+    found = conform_table(pa.table({"same": pa.array([1, 2], pa.int32()), "id": [8, 9], "col-1": [3, 4]}), schema)
+    assert found.schema == schema
+    assert found.to_pylist() == [{"new": None, "id": 3, "same": 1}, {"new": None, "id": 4, "same": 2}]
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "expected"),
+    [
+        (pa.array(["a", None, "a"]).dictionary_encode(), pa.string(), ["a", None, "a"]),
+        (pa.array(["a", None], pa.large_string()), pa.string(), ["a", None]),
+        (pa.array([[1], None, []], pa.large_list(pa.int32())), pa.list_(pa.int64()), [[1], None, []]),
+        (pa.array([1], pa.int8()), pa.float64(), [1.0]),
+        (pa.array([date(1999, 1, 2)]), pa.timestamp("us"), [datetime.fromisoformat("1999-01-02")]),
+        (pa.array([1, None], pa.int32()), pa.decimal128(12, 2), [Decimal("1.00"), None]),
+    ],
+    ids=["dictionary", "large string", "large list", "byte to double", "date to timestamp", "int to decimal"],
+)
+def test_other_writers_types_and_widened_ones_become_the_tables(stored: pa.Array, wanted: pa.DataType, expected: Any) -> None:
+    found = conform(stored, wanted)
+    assert found.type == wanted
+    assert found.to_pylist() == expected
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("wanted", [UTC_TIME, pa.timestamp("us")], ids=str)
+def test_timestamps_keep_their_instant_whatever_the_files_label(zone: str | None, wanted: pa.DataType) -> None:
+    micros = [1_583_000_000_000_001, -1, None]
+    found = conform(pa.array(micros).cast(pa.timestamp("us", zone)), wanted)
+    assert found.type == wanted
+    assert found.cast(pa.int64()).to_pylist() == micros
+
+
+def test_nanoseconds_are_cut_to_microseconds() -> None:
+    stored = pa.array([1_583_000_000_000_001_999]).cast(pa.timestamp("ns"))
+    assert conform(stored, UTC_TIME).cast(pa.int64()).to_pylist() == [1_583_000_000_000_001]
+
+
+def test_columns_of_the_right_type_are_not_copied() -> None:
+    column = pa.chunked_array([[1, 2], [3]])
+    assert conform(column, pa.int64()) is column
+
+
+def test_a_value_that_the_tables_type_cannot_hold_is_an_error() -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        conform(pa.array([1 << 40]), pa.int32())

@@ -1,0 +1,223 @@
+"""The functions that Spark calls: batches in, batches out, and nothing but pyarrow needed where they run."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark import cloudpickle
+
+import deltamerge.spark.jobs  # noqa: F401  (registers what is shipped by value)
+import deltamerge.worker.write as write
+from deltamerge.worker.apply import apply_changes
+from deltamerge.worker.entry import (
+    apply_map,
+    arrow_stream,
+    match_map,
+    overflow_row,
+    payload_map,
+    ranked_rows,
+    scan_map,
+    sized_map,
+    write_map,
+)
+from deltamerge.worker.keys import build_filter
+from deltamerge.worker.refusal import Refused
+from deltamerge.worker.results import RESULT_SCHEMA, unpack_partition
+from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, ClauseAction
+from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
+from tests.unit.worker.data import data_files, read_rows, store_at, write_spec
+
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> list[FileTask]:
+    """Three files of four rows, ids counting on from one to the next, each a partition."""
+    found = []
+    for number in range(3):
+        task = FileTask(number, f"old-{number}.parquet", {"p": pa.scalar("abc"[number])})
+        ids = pa.array(range(4 * number, 4 * number + 4), pa.int64())
+        pq.write_table(pa.table({"id": ids}), tmp_path / task.name, row_group_size=2)
+        found.append(task)
+    return found
+
+
+def scan_of(root: Path, source: list[int], ranked: bool = False) -> ScanSpec:
+    keys, _ = build_filter(["id"], [pa.array(source, pa.int64())], [False])
+    return ScanSpec(store_at(root), SCHEMA, keys, ranked)
+
+
+def numbers(*bins: int) -> list[pa.RecordBatch]:
+    return [pa.record_batch({"id": pa.array([number], pa.int64())}) for number in bins]
+
+
+def hits(*rows: tuple[int | None, int | None, int, int | None, str | None]) -> pa.Table:
+    types = {FILE: pa.int32(), ROW: pa.int64(), CLAUSE: pa.int32(), "id": pa.int64(), "p": pa.string()}
+    columns = [pa.array([row[i] for row in rows], type) for i, type in enumerate(types.values())]
+    return pa.table(columns, names=list(types))
+
+
+def changes_of(root: Path, tasks: list[FileTask]) -> ChangeSpec:
+    clauses = ClauseAction("update", frozenset({"id"})), ClauseAction("insert")
+    return ChangeSpec(write_spec(root, SCHEMA, ["p"], required=(("id",),)), clauses, {task.file: task for task in tasks})
+
+
+UPDATE_AND_INSERT = hits((None, None, 1, 100, "new"), (0, 1, 0, 50, None), (2, 3, 0, 60, None))
+
+
+def values(batches: Iterable[pa.RecordBatch], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_scan_reads_the_files_of_the_bins_that_it_is_given(tmp_path: Path, tasks: list[FileTask]) -> None:
+    run = scan_map(scan_of(tmp_path, [1, 2, 9, 77]), [[tasks[0], tasks[1]], [], [tasks[2]]])
+    assert values(run(numbers(0, 1, 2)), "id", "p", FILE, ROW) == [(1, "a", 0, 1), (2, "a", 0, 2), (9, "c", 2, 1)]
+    assert values(run(numbers(2)), "id") == [(9,)]
+    assert values(run(numbers()), "id") == []
+
+
+def test_matching_gives_each_rows_rank(tmp_path: Path, tasks: list[FileTask]) -> None:
+    run = match_map(scan_of(tmp_path, [9, 1, 2], ranked=True), [tasks], 3)
+    assert values(run(numbers(0)), "id", RANK, FILE) == [(1, 1, 0), (2, 2, 0), (9, 0, 2)]
+
+
+def test_more_matches_than_the_limit_end_with_a_row_that_says_so(tmp_path: Path, tasks: list[FileTask]) -> None:
+    spec = scan_of(tmp_path, list(range(12)), ranked=True)
+    batches = list(ranked_rows(spec, tasks, 5))
+    assert values(batches, FILE)[-1] == (-1,)
+    assert sum(batch.num_rows for batch in batches) <= 5 + 1
+    assert all(batch.schema == spec.output for batch in batches)
+    assert (-1,) not in values(ranked_rows(spec, tasks, 12), FILE)
+
+
+def test_the_limit_is_for_each_bin(tmp_path: Path, tasks: list[FileTask]) -> None:
+    run = match_map(scan_of(tmp_path, list(range(12)), ranked=True), [[task] for task in tasks], 4)
+    assert sorted(values(run(numbers(0, 1, 2)), "id")) == [(number,) for number in range(12)]
+
+
+def test_the_overflow_row_has_the_schema_of_the_others(tmp_path: Path) -> None:
+    schema = scan_of(tmp_path, [1], ranked=True).output
+    row = overflow_row(schema)
+    assert row.schema == schema
+    assert row.to_pylist() == [{"id": None, "p": None, FILE: -1, ROW: -1, RANK: -1}]
+
+
+def test_payloads_are_applied_each_under_its_own_number(tmp_path: Path, tasks: list[FileTask]) -> None:
+    payloads = [arrow_stream(UPDATE_AND_INSERT.slice(start, 1)) for start in range(3)]
+    batch = pa.record_batch({"number": pa.array([7, 8, 9], pa.int32()), "payload": pa.array(payloads, pa.binary())})
+    results = list(payload_map(changes_of(tmp_path, tasks))([batch]))
+    assert [found.schema for found in results] == [RESULT_SCHEMA] * 3
+    names = [name.rpartition("/")[2][:10] for (name,) in values(results, "name") if name]
+    assert names == ["part-00007", "part-00008", "part-00009"]
+    assert [counts for (counts,) in values(results, "counts") if counts] == [[0, 1, 0, 0], [1, 0, 3, 0], [1, 0, 3, 0]]
+
+
+def test_modified_rows_are_applied_by_the_names_that_their_columns_are_given(tmp_path: Path, tasks: list[FileTask]) -> None:
+    nameless = UPDATE_AND_INSERT.rename_columns([f"_{i}" for i in range(5)])
+    results = list(apply_map(changes_of(tmp_path, tasks), UPDATE_AND_INSERT.column_names)(nameless.to_batches()))
+    assert [counts for (counts,) in values(results, "counts") if counts] == [[2, 1, 6, 0]]
+    assert sorted(file for (file,) in values(results, "file") if file is not None) == [0, 2]
+
+
+def test_rows_are_written_by_position_and_partition(tmp_path: Path) -> None:
+    sent = [pa.record_batch({"x": pa.array([1, 2], pa.int64()), "y": ["a", "b"]}), pa.record_batch({"x": [3], "y": ["a"]})]
+    results = list(write_map(write_spec(tmp_path, SCHEMA, ["p"]))(sent))
+    found = []
+    for name, partition in values(results, "name", "partition"):
+        found += read_rows(tmp_path, name, unpack_partition(partition), ["id", "p"])
+    assert sorted(found) == [(1, "a"), (2, "b"), (3, "a")]
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "_GROUP_BYTES", 1)
+
+    def breaking() -> Iterable[pa.RecordBatch]:
+        yield pa.record_batch({"id": range(20_000), "p": pa.repeat("a", 20_000)})
+        assert len(data_files(tmp_path)) == 1
+        yield pa.record_batch({"id": pa.array([None], pa.int64()), "p": ["a"]})
+
+    with pytest.raises(Refused):
+        list(write_map(write_spec(tmp_path, SCHEMA, ["p"], required=(("id",),)))(breaking()))
+    assert data_files(tmp_path) == []
+
+
+def test_rows_are_counted_and_sent_along_while_they_are_small() -> None:
+    batches = UPDATE_AND_INSERT.to_batches(max_chunksize=1)
+    size = sum(batch.nbytes for batch in batches)
+    for limit, kept in ((size, True), (size - 1, False)):
+        (row,) = pa.Table.from_batches(sized_map(limit)(batches)).to_pylist()
+        assert (row["rows"], row["bytes"]) == (3, size)
+        assert (row["payload"] is not None) == kept
+        assert not kept or pa.ipc.open_stream(row["payload"]).read_all().equals(UPDATE_AND_INSERT)
+    assert list(sized_map(100)([])) == []
+
+
+ELSEWHERE = """
+import pickle, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("deltamerge", "sqlglot", "pandas", "tests"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+try:
+    import deltamerge
+except ModuleNotFoundError:
+    pass
+else:
+    sys.exit("deltamerge is here")
+import pyarrow as pa
+
+calls = pickle.load(sys.stdin.buffer)
+results = []
+for function, batches in calls:
+    try:
+        results.append([batch.to_pylist() for batch in function(batches)])
+    except Exception as error:
+        results.append(f"{type(error).__name__}: {error}")
+sys.stdout.buffer.write(pickle.dumps(results))
+"""
+
+
+def elsewhere(calls: list[tuple[Callable[..., Any], list[pa.RecordBatch]]]) -> list[Any]:
+    """What each function gives in a Python process that has pyarrow and PySpark, and no deltamerge."""
+    shipped = cloudpickle.dumps(calls)
+    done = subprocess.run([sys.executable, "-I", "-c", ELSEWHERE], input=shipped, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return list(pickle.loads(done.stdout))
+
+
+def test_all_functions_run_where_deltamerge_is_not_installed(tmp_path: Path, tasks: list[FileTask]) -> None:
+    changes, plain = changes_of(tmp_path, tasks), write_spec(tmp_path, SCHEMA, ["p"], required=(("id",),))
+    payload = pa.record_batch({"number": pa.array([1], pa.int32()), "payload": pa.array([arrow_stream(UPDATE_AND_INSERT)])})
+    reading = [
+        (scan_map(scan_of(tmp_path, [1, 9]), [tasks]), numbers(0)),
+        (match_map(scan_of(tmp_path, [1, 9], ranked=True), [tasks], 10), numbers(0)),
+        (sized_map(1 << 20), UPDATE_AND_INSERT.to_batches()),
+    ]
+    writing = [
+        (payload_map(changes), [payload]),
+        (apply_map(changes, UPDATE_AND_INSERT.column_names), UPDATE_AND_INSERT.to_batches()),
+        (write_map(plain), [pa.record_batch({"id": [1], "p": ["a"]})]),
+    ]
+    refused = (write_map(plain), [pa.record_batch({"id": pa.array([None], pa.int64()), "p": ["a"]})])
+    *found, refusal = elsewhere([*reading, *writing, refused])
+    assert found[:3] == [[batch.to_pylist() for batch in function(batches)] for function, batches in reading]
+    (here,) = apply_changes(changes, UPDATE_AND_INSERT.to_batches(), 0)
+    unique = {"name", "modified", "partition", "size"}
+    expected = [{key: value for key, value in row.items() if key not in unique} for row in here.to_pylist()]
+    for result in found[3:5]:
+        assert [[{key: value for key, value in row.items() if key not in unique} for row in batch] for batch in result] == [
+            expected
+        ]
+    assert [row["rows"] for batch in found[5] for row in batch] == [1]
+    assert refusal.startswith(f"Refused: {Refused.MARK}")
