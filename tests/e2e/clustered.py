@@ -1,0 +1,90 @@
+"""Merges on a cluster; run by test_cluster in a process of its own, says what executors can import and what the tables hold."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import deltamerge
+from deltamerge.merge import apply, matching
+from deltamerge.tables import DeltaTable
+from deltamerge.worker.store import DataStore
+from tests.faults.processes import small_session
+
+MODULES = ("pyarrow", "deltamerge", "sqlglot")
+
+
+def main(folder: Path) -> None:
+    """An upsert, a delete and a by-source merge into one table per strategy; a JSON line about each."""
+    spark = small_session(**{"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
+    print(json.dumps(imports(spark)), flush=True)
+    apply.DRIVER_BYTES = matching.DRIVER_BYTES = 0
+    forbid_driver_files()
+    for strategy in ("auto", "join"):
+        spark.conf.set("spark.deltamerge.strategy", strategy)
+        path = str(folder / strategy)
+        for part in range(2):
+            ids = range(part * 10, part * 10 + 10)
+            deltamerge.write(frame(spark, ids, "old"), path, mode="append")
+        table = DeltaTable.forPath(spark, path).alias("t")
+        upsert = table.merge(frame(spark, range(8, 24), "new"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+        tell(spark, path, strategy, upsert.run().version)
+        delete = table.merge(frame(spark, range(0, 24, 5), ""), "t.id = s.id").whenMatchedDelete()
+        tell(spark, path, strategy, delete.run().version)
+        sync = table.merge(frame(spark, range(12), "sync"), "t.id = s.id").whenMatchedUpdate(set={"name": "concat(s.name, t.id)"})
+        sync = sync.whenNotMatchedBySourceUpdate("t.id < 15", {"name": "'gone'"}).whenNotMatchedBySourceDelete()
+        tell(spark, path, strategy, sync.run().version)
+
+
+def frame(spark: SparkSession, ids: Iterable[int], name: str) -> Any:
+    rows = list(ids)
+    return spark.createDataFrame(pa.table({"id": rows, "name": [name] * len(rows)})).alias("s")
+
+
+def tell(spark: SparkSession, path: str, strategy: str, version: int | None) -> None:
+    rows = sorted(tuple(row) for row in deltamerge.read(spark, path).collect())
+    print(json.dumps({"strategy": strategy, "version": version, "rows": rows}), flush=True)
+
+
+def imports(spark: SparkSession) -> list[dict[str, str]]:
+    """What two tasks on executors say of the modules."""
+    modules = MODULES
+
+    def tried(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            found = {}
+            for module in modules:
+                try:
+                    importlib.import_module(module)
+                    found[module] = "imported"
+                except ImportError as error:
+                    found[module] = type(error).__name__
+            yield pa.RecordBatch.from_pylist([found])
+
+    schema = ", ".join(f"{module} string" for module in modules)
+    return spark.range(2, numPartitions=2).mapInArrow(tried, schema).toArrow().to_pylist()
+
+
+def forbid_driver_files() -> None:
+    """Data files may only be opened and created by executors."""
+    driver = os.getpid()
+    for name in ("open", "create"):
+        original = getattr(DataStore, name)
+
+        def guarded(store: DataStore, file: str, original: Any = original) -> Any:
+            assert os.getpid() != driver, f"the driver touched {file}"
+            return original(store, file)
+
+        setattr(DataStore, name, guarded)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
