@@ -20,10 +20,12 @@ demo: java $(READY)
 	$(BIN)/deltamerge demo
 
 test: java $(READY)
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests --ignore=tests/oracle
+	$(BIN)/python -m pytest tests --ignore=tests/oracle --connect
 
 test-all: java $(READY)
-	DELTAMERGE_TEST_ALL=1 $(BIN)/python -m pytest tests
+	DELTAMERGE_TEST_ALL=1 $(BIN)/python -m pytest tests --ignore=tests/oracle
+	DELTAMERGE_TEST_ALL=1 $(BIN)/python -m pytest tests --ignore=tests/oracle --connect
 
 lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from rich.rule import Rule
 from rich.table import Table
 
 from deltamerge.cli.flights import KEYS, Flights, load_flights
-from deltamerge.cli.render import funnel_view, history_view, pairs_view, result_view, rows_view
+from deltamerge.cli.render import funnel_view, history_view, pairs_view, plan_view, result_view, rows_view
 from deltamerge.cli.session import local_session
 from deltamerge.commands.describe import history_table
 from deltamerge.commands.write import write_table
@@ -24,8 +26,8 @@ from deltamerge.log.table import open_log
 from deltamerge.merge.report import MergeReport
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 
-_SHOWN = ["op", *KEYS, "origin", "dest", "dep_delay", "arr_delay"]
-_SUMS = ("dep_delay", "arr_delay", "air_time", "distance", "flight")
+_SHOWN = ["op", "month", "day", "carrier", "flight", "origin", "dest", "dep_delay", "arr_delay"]
+_SUMS = ("dep_delay", "arr_delay", "distance")
 
 
 def run_demo(folder: Path, console: Console) -> None:
@@ -40,7 +42,7 @@ def run_demo(folder: Path, console: Console) -> None:
         with console.status("Writing January to November as a Delta table partitioned by month"):
             write_table(spark.createDataFrame(flights.table), str(path), partition_by=["month"])
         builder = _merge(spark, str(path), flights.batch)
-        console.print(Panel(builder.explain(), title="The plan", title_align="left", border_style="cyan"))
+        console.print(plan_view(builder.explain(), console.width))
         with console.status("Merging") as status:
             report = builder.run(progress=lambda step: status.update(f"Merging: {step}"))
         _show_result(report, str(path), console)
@@ -48,12 +50,12 @@ def run_demo(folder: Path, console: Console) -> None:
             proofs = _proofs(path, flights.expected)
     _show_proofs(proofs, console)
     seconds = time.perf_counter() - began
+    command, shown = os.path.relpath(sys.argv[0]), os.path.relpath(path)
     console.print(
         Panel(
-            f"The table is at [bold]{path}[/bold] ({seconds:.0f} s in all). Try next:\n"
-            f"  deltamerge history {path}\n"
-            f"  deltamerge detail {path}\n"
-            "and in Python: [bold]from deltamerge.tables import DeltaTable[/bold] in place of delta.tables.",
+            f"Done in {seconds:.0f} s. The table is at\n  [bold]{path}[/bold]\n"
+            f"Try next:\n  {command} history {shown}\n  {command} detail {shown}\n"
+            "and in your own code\n  [bold]from deltamerge.tables import DeltaTable[/bold]\nin place of delta.tables.",
             border_style="green",
         )
     )

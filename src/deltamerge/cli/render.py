@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from deltamerge.merge.prune import FunnelStep
 from deltamerge.merge.report import MergeReport
 from deltamerge.protocol.schema import StructType
 
-_BAR = 36
+_BAR = 30
 
 
 def error_view(error: DeltaMergeError) -> RenderableType:
@@ -48,11 +49,20 @@ def pairs_view(title: str, pairs: Sequence[tuple[str, Any]]) -> Table:
     return view
 
 
+def plan_view(text: str, width: int) -> Panel:
+    """A plan as `explain()` gives it; what is longer than a line of `width` columns goes on below its own beginning."""
+    lines = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        lines += textwrap.wrap(line, width - 4, subsequent_indent=indent, break_long_words=False) or [""]
+    return Panel(Text("\n".join(lines)), title="The plan", title_align="left", border_style="cyan")
+
+
 def funnel_view(funnel: Sequence[FunnelStep]) -> Table:
     """What each kind of pruning left, as bars."""
     view = Table(title="Pruning funnel", title_justify="left", title_style="bold", box=None, padding=(0, 2))
     for name, justify in (("", "left"), ("files", "right"), ("bytes", "right"), ("", "left")):
-        view.add_column(name, justify=justify)  # type: ignore[arg-type]
+        view.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     most = max((step.files for step in funnel), default=0) or 1
     for step in funnel:
         bar = "█" * max(1 if step.files else 0, round(_BAR * step.files / most))

@@ -86,7 +86,7 @@ def translated(error: Exception) -> DeltaMergeError:
     if "PYTHON_VERSION_MISMATCH" in text or "Python in worker has different version" in text:
         return ExecutionError(
             "PYTHON_VERSION_MISMATCH",
-            _first_line(text[max(0, text.find("Python in worker")) :]),
+            _line_with(text, "Python in worker has different version", "PYTHON_VERSION_MISMATCH"),
             hint="Driver and workers must run the same Python minor version: set PYSPARK_PYTHON (and PYSPARK_DRIVER_PYTHON) "
             "to one interpreter before the session starts.",
         )
@@ -158,6 +158,12 @@ def _condition(error: Exception, text: str) -> tuple[str, str]:
     if found is None:
         return named or "DELTAMERGE_JOB_FAILED", _first_line(text)
     return found[1], found[2].split(" SQLSTATE:")[0].strip()
+
+
+def _line_with(text: str, *marks: str) -> str:
+    """The first line that holds one of the marks, the marks in order of preference."""
+    lines = [line.strip() for line in text.splitlines()]
+    return next((line for mark in marks for line in lines if mark in line), _first_line(text))
 
 
 def _first_line(text: str) -> str:
