@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -10,10 +11,11 @@ from deltamerge._version import __version__
 from deltamerge.commands.write import write_table
 from deltamerge.exceptions import catchable
 from deltamerge.log.table import open_log
+from deltamerge.merge.sql import run_sql
 from deltamerge.spark.reading import snapshot_frame
 from deltamerge.tables import DeltaTable
 
-__all__ = ["DeltaTable", "__version__", "read", "write"]
+__all__ = ["DeltaTable", "__version__", "read", "sql", "write"]
 
 
 @catchable
@@ -23,6 +25,17 @@ def read(spark: SparkSession, path: str, version: int | None = None) -> DataFram
     Raises an AnalysisException when there is no table or no such version.
     """
     return snapshot_frame(spark, open_log(path).snapshot(version))
+
+
+@catchable
+def sql(spark: SparkSession, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
+    """Run a MERGE statement; any other statement goes to `spark.sql` unchanged. `args` are as `spark.sql` takes them.
+
+    MERGE returns one row: num_affected_rows, num_updated_rows, num_deleted_rows, num_inserted_rows; EXPLAIN MERGE one row
+    with the plan. Target and tables in the text are catalog names or delta.`path`. Raises a ParseException that shows the
+    place, and whatever the builder raises.
+    """
+    return run_sql(spark, text, args)
 
 
 @catchable

@@ -22,8 +22,10 @@ from deltamerge.merge.report import MergeReport
 from deltamerge.merge.resolve import resolve
 from deltamerge.merge.run import Progress, run_merge
 from deltamerge.spark.analysis import syntax_error
+from deltamerge.spark.catalog import location_of
 from deltamerge.spark.expression import Expression, from_user
 from deltamerge.spark.reading import snapshot_frame
+from deltamerge.spark.sqltext import name_parts_of
 
 ExpressionOrColumn = str | Column
 ColumnMapping = Mapping[str, ExpressionOrColumn]
@@ -32,7 +34,7 @@ __all__ = ["DeltaMergeBuilder", "DeltaTable", "MergeReport"]
 
 
 class DeltaTable:
-    """A Delta table at a path. Make one with `forPath`."""
+    """A Delta table. Make one with `forPath` or `forName`."""
 
     def __init__(self, spark: SparkSession, log: DeltaLog, alias: str | None = None) -> None:
         self._spark = spark
@@ -46,6 +48,12 @@ class DeltaTable:
         log = open_log(path, hadoopConf)
         log.snapshot()
         return cls(sparkSession, log)
+
+    @classmethod
+    @catchable
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """The Delta table of this name in the session's catalog. Raises an AnalysisException when it is none."""
+        return cls.forPath(sparkSession, location_of(sparkSession, name_parts_of(tableOrViewName) or (tableOrViewName,)))
 
     @classmethod
     @catchable

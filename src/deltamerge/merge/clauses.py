@@ -31,10 +31,10 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Assignment:
-    """`column = value`; the column as the user wrote it."""
+    """`column = value`; the column as the user wrote it; without a value it is `column = DEFAULT`."""
 
     column: str
-    value: Expression
+    value: Expression | None
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
             replace(
                 clause,
                 condition=None if clause.condition is None else named(clause.condition),
-                assignments=tuple(replace(a, value=named(a.value)) for a in clause.assignments),
+                assignments=tuple(replace(a, value=a.value and named(a.value)) for a in clause.assignments),
             )
             for clause in spec.clauses
         ),
@@ -114,7 +114,7 @@ def _carried_alias(spec: MergeSpec) -> str | None:
     expressions = [spec.condition]
     for clause in spec.clauses:
         expressions += [clause.condition] if clause.condition is not None else []
-        expressions += [assignment.value for assignment in clause.assignments]
+        expressions += [assignment.value for assignment in clause.assignments if assignment.value is not None]
     target = (spec.target_alias or "").lower()
     for candidate in dict.fromkeys(name for expression in expressions for name in expression.qualifiers):
         if candidate.lower() != target and has_qualifier(spec.source, candidate):
@@ -129,7 +129,7 @@ def _planned(clause: Clause, scope: Scope) -> _Planned:
     if clause.star:
         excluded = {_target_field(name, clause, scope).name for name in clause.excluded}
         return [(field, _from_source(field, clause, scope)) for field in scope.target if field.name not in excluded]
-    pairs = [(_target_field(a.column, clause, scope), a.value) for a in clause.assignments]
+    pairs = [(_target_field(a.column, clause, scope), a.value or null()) for a in clause.assignments]
     for (a, _), (b, _) in combinations(pairs, 2):
         if a.name == b.name:
             raise _assigned_twice(clause, a.name)

@@ -9,6 +9,6 @@ import pyarrow as pa
 from deltamerge.spark.frames import Frame, Session
 
 
-def one_row(spark: Session, values: Mapping[str, int]) -> Frame:
-    """A frame of one row of long columns."""
-    return spark.createDataFrame(pa.table({name: pa.array([value], pa.int64()) for name, value in values.items()}))
+def one_row(spark: Session, values: Mapping[str, int | str]) -> Frame:
+    """A frame of one row of long and string columns."""
+    return spark.createDataFrame(pa.table({name: pa.array([value]) for name, value in values.items()}))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.tokens import Token, TokenType
 
 DIALECT = "spark"
 
@@ -27,6 +28,14 @@ def words_of(text: str) -> frozenset[str] | None:
     except (SqlglotError, RecursionError):
         return None
     return frozenset(token.text.lower() for token in tokens)
+
+
+def tokens_of(text: str) -> list[Token] | None:
+    """The tokens of a text with their places in it; None when it can't be split into tokens."""
+    try:
+        return list(sqlglot.tokenize(text, dialect=DIALECT))
+    except (SqlglotError, RecursionError):
+        return None
 
 
 def column_reference(identifier: str) -> exp.Expression | None:
@@ -56,3 +65,67 @@ def name_parts(node: exp.Expression | None) -> list[str]:
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
         return [part.name for part in node.parts]
     return []
+
+
+def name_parts_of(text: str) -> tuple[str, ...]:
+    """The parts of a table's name as it is written, unquoted; () when it is no plain name."""
+    tokens = tokens_of(text) or []
+    names, dots = tokens[::2], tokens[1::2]
+    plain = len(names) == len(dots) + 1 and all(dot.token_type is TokenType.DOT for dot in dots)
+    return tuple(token.text for token in names) if plain else ()
+
+
+def paths_in(text: str) -> list[tuple[int, int, str]]:
+    """Where tables are named as delta.`path`: first place, place behind, path. A column's qualifier is no table."""
+    tokens = tokens_of(text) or []
+    found = []
+    for n, (format, dot, path) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):
+        named = format.text.lower() == "delta" and dot.token_type is TokenType.DOT and path.token_type is TokenType.IDENTIFIER
+        qualifies = n + 3 < len(tokens) and tokens[n + 3].token_type is TokenType.DOT
+        if named and not qualifies and not (n and tokens[n - 1].token_type is TokenType.DOT):
+            found.append((format.start, path.end + 1, path.text))
+    return found
+
+
+def with_short_names(text: str, names: Sequence[Sequence[str]]) -> str:
+    """The text with qualified names of these tables shortened to their last part, as an alias would be written."""
+    tokens = tokens_of(text) or []
+    cuts = []
+    for name in names:
+        length = 2 * len(name)
+        for n in range(len(tokens) - length + 1):
+            parts, dots = tokens[n : n + length : 2], tokens[n + 1 : n + length : 2]
+            starts = n == 0 or tokens[n - 1].token_type is not TokenType.DOT
+            same = [part.text.lower() for part in parts] == [part.lower() for part in name]
+            if starts and same and all(dot.token_type is TokenType.DOT for dot in dots):
+                cuts.append((parts[0].start, parts[-1].start, ""))
+    return _replaced(text, cuts)
+
+
+def with_ctes(text: str, ctes: str) -> str:
+    """The text with WITH queries known to each of its subqueries."""
+    if not ctes:
+        return text
+    tokens = tokens_of(text) or []
+    places = [b.start for a, b in pairwise(tokens) if a.token_type is TokenType.L_PAREN and b.token_type is TokenType.SELECT]
+    return _replaced(text, [(place, place, f"{ctes} ") for place in places])
+
+
+def with_literals(text: str, literal: Callable[[str | int], str]) -> str:
+    """The text with each parameter marker (`:name`, or `?` by its number from 0) replaced by what `literal` says."""
+    tokens = tokens_of(text) or []
+    found, number = [], 0
+    for n, token in enumerate(tokens):
+        if token.token_type is TokenType.PLACEHOLDER:
+            found.append((token.start, token.end + 1, literal(number)))
+            number += 1
+        elif token.token_type is TokenType.COLON and n + 1 < len(tokens) and tokens[n + 1].start == token.end + 1:
+            found.append((token.start, tokens[n + 1].end + 1, literal(tokens[n + 1].text)))
+    return _replaced(text, found)
+
+
+def _replaced(text: str, places: Sequence[tuple[int, int, str]]) -> str:
+    """The text with each [first, behind) replaced."""
+    for first, behind, by in sorted(places, reverse=True):
+        text = text[:first] + by + text[behind:]
+    return text

@@ -1,0 +1,84 @@
+"""MERGE text run on a session: the same `MergeSpec` that the builder makes, and the tables that the text names.
+
+A table named as delta.`path` is read by this library wherever it stands in the text; other names are the session's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deltamerge.log.table import DeltaLog, open_log
+from deltamerge.merge.clauses import Assignment, Clause, MergeSpec
+from deltamerge.merge.plan import plan_merge
+from deltamerge.merge.resolve import resolve
+from deltamerge.merge.run import run_merge
+from deltamerge.merge.statement import SqlClause, Statement, parse_merge, says_merge
+from deltamerge.spark.catalog import PathViews, location_of, named_frame, query_frame
+from deltamerge.spark.expression import from_user
+from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.literals import Arguments, with_arguments
+from deltamerge.spark.rows import one_row
+from deltamerge.spark.sqltext import name_parts_of, with_ctes, with_short_names
+
+
+def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Frame:
+    """Run MERGE text and return its result row, EXPLAIN MERGE its plan; what is neither goes to Spark unchanged."""
+    statement = parse_merge(with_arguments(text, arguments)) if says_merge(text) else None
+    if statement is None:
+        frame: Frame = spark.sql(text) if arguments is None else spark.sql(text, arguments)  # type: ignore[arg-type]
+        return frame
+    with PathViews(spark) as views:
+        bound = bind(spark, statement, views)
+        if statement.explain:
+            return one_row(spark, {"plan": plan_merge(resolve(spark, bound.spec, bound.table.snapshot())).explain()})
+        return run_merge(spark, bound.table, bound.spec).to_frame(spark)
+
+
+@dataclass(frozen=True)
+class BoundStatement:
+    """A statement's target and what is to be merged into it."""
+
+    table: DeltaLog
+    spec: MergeSpec
+
+
+def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStatement:
+    """Open the tables that a statement names; `views` stand for the paths in its queries. Raises AnalysisError."""
+    table = open_log(location_of(spark, statement.target))
+    table.snapshot()
+    source_name = () if statement.source_is_query or statement.ctes else name_parts_of(statement.source)
+    short = [statement.target] if statement.target_alias is None else []
+    short += [source_name] if statement.source_alias is None and source_name else []
+
+    def ready(text: str) -> str:
+        return views.named(with_ctes(with_short_names(text, short), statement.ctes))
+
+    spec = MergeSpec(
+        _source(spark, statement, source_name, views),
+        from_user(ready(statement.condition)),
+        tuple(_clause(clause, ready) for clause in statement.clauses),
+        statement.target_alias or statement.target[-1],
+        statement.source_alias or (source_name[-1] if source_name else None),
+        statement.with_schema_evolution,
+    )
+    return BoundStatement(table, spec)
+
+
+def _source(spark: Session, statement: Statement, name: tuple[str, ...], views: PathViews) -> Frame:
+    if name:
+        return named_frame(spark, name)
+    query = statement.source if statement.source_is_query else f"TABLE {statement.source}"
+    frame = query_frame(spark, views.named(f"{statement.ctes} {query}"))
+    return frame if statement.source_is_query else frame.alias(statement.source.strip("`"))
+
+
+def _clause(clause: SqlClause, ready: Callable[[str], str]) -> Clause:
+    return Clause(
+        clause.side,
+        clause.action,
+        None if clause.condition is None else from_user(ready(clause.condition)),
+        tuple(Assignment(column, None if value is None else from_user(ready(value))) for column, value in clause.assignments),
+        clause.star,
+        clause.excluded,
+    )
