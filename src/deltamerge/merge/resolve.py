@@ -14,10 +14,10 @@ from deltamerge.log.snapshot import Snapshot
 from deltamerge.merge.clauses import Action, Clause, MergeSpec, Side, verify
 from deltamerge.merge.scope import Scope
 from deltamerge.protocol.features import check_writable
-from deltamerge.protocol.schema import StructField, StructType
+from deltamerge.protocol.schema import DataType, StructField, StructType
 from deltamerge.spark.analysis import Check, empty_frame, has_qualifier, types_of, unresolved
 from deltamerge.spark.binding import unbound
-from deltamerge.spark.casts import check_casts
+from deltamerge.spark.casts import check_casts, with_fields
 from deltamerge.spark.expression import Expression, from_name, null
 from deltamerge.spark.frames import Session, SparkType
 from deltamerge.spark.schema import from_spark, spark_type
@@ -100,7 +100,16 @@ def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
     )
 
 
-_Planned = list[tuple[StructField, Expression]]
+@dataclass(frozen=True)
+class _Place:
+    """What an assignment writes to: a column, or a field within one; `path` as the schema spells it."""
+
+    column: StructField
+    path: tuple[str, ...]
+    type: DataType
+
+
+_Planned = list[tuple[_Place, Expression]]
 
 
 def _scope(spark: Session, spec: MergeSpec, target: StructType) -> Scope:
@@ -127,34 +136,50 @@ def _planned(clause: Clause, scope: Scope) -> _Planned:
     if clause.action is Action.DELETE:
         return []
     if clause.star:
-        excluded = {_target_field(name, clause, scope).name for name in clause.excluded}
-        return [(field, _from_source(field, clause, scope)) for field in scope.target if field.name not in excluded]
-    pairs = [(_target_field(a.column, clause, scope), a.value or null()) for a in clause.assignments]
+        excluded = {_place(name, clause, scope).column.name for name in clause.excluded}
+        return [(_whole(field), _from_source(field, clause, scope)) for field in scope.target if field.name not in excluded]
+    pairs = [(_place(a.column, clause, scope), a.value or null()) for a in clause.assignments]
     for (a, _), (b, _) in combinations(pairs, 2):
-        if a.name == b.name:
-            raise _assigned_twice(clause, a.name)
+        shared = min(len(a.path), len(b.path))
+        if a.path[:shared] == b.path[:shared]:
+            raise _assigned_twice(clause, a.path, b.path)
     if clause.action is Action.INSERT:
-        given = {field.name for field, _ in pairs}
-        pairs += [(field, null()) for field in scope.target if field.name not in given]
+        given = {place.column.name for place, _ in pairs}
+        pairs += [(_whole(field), null()) for field in scope.target if field.name not in given]
     return pairs
+
+
+def _whole(field: StructField) -> _Place:
+    return _Place(field, (field.name,), field.type)
 
 
 def _from_source(field: StructField, clause: Clause, scope: Scope) -> Expression:
     found = scope.source.find(field.name, scope.case_sensitive)
     if found is None:
-        raise unresolved(field.name, _place(clause), _visible(scope, Side.NOT_MATCHED))
+        raise unresolved(field.name, _clause_name(clause), _visible(scope, Side.NOT_MATCHED))
     return from_name(scope.source_alias, found.name)
 
 
-def _target_field(name: str, clause: Clause, scope: Scope) -> StructField:
-    """The target column that a SET or INSERT names, with or without the target's alias."""
+def _place(name: str, clause: Clause, scope: Scope) -> _Place:
+    """The target column, or the field within one, that a SET or INSERT names, with or without the target's alias."""
     parts = name_parts(column_reference(name)) or [name]
     if len(parts) > 1 and parts[0].lower() == scope.target_alias.lower():
         parts = parts[1:]
-    found = scope.target.find(parts[0], scope.case_sensitive) if len(parts) == 1 else None
-    if found is None:
-        raise unresolved(name, _place(clause), _visible(scope, Side.BY_SOURCE))
-    return found
+    column = scope.target.find(parts[0], scope.case_sensitive)
+    if column is None:
+        raise unresolved(name, _clause_name(clause), _visible(scope, Side.BY_SOURCE))
+    if len(parts) > 1 and clause.action is Action.INSERT:
+        raise _nested_insert(name)
+    path, type = [column.name], column.type
+    for part in parts[1:]:
+        if not isinstance(type, StructType):
+            raise _not_a_struct(path, type)
+        field = type.find(part, scope.case_sensitive)
+        if field is None:
+            raise unresolved(name, _clause_name(clause), [".".join([*path, inner]) for inner in type.names])
+        path.append(field.name)
+        type = field.type
+    return _Place(column, tuple(path), type)
 
 
 def _typed(spark: Session, spec: MergeSpec, scope: Scope, planned: list[_Planned]) -> tuple[ResolvedClause, ...]:
@@ -170,15 +195,30 @@ def _typed(spark: Session, spec: MergeSpec, scope: Scope, planned: list[_Planned
             condition = spec.clauses[n].condition
             if condition is not None:
                 conditions.append(Check(f"{spec.clauses[n].action.name} condition", condition))
-        values = [Check(_place(spec.clauses[n]), value) for n in numbers for _, value in planned[n]]
+        values = [Check(_clause_name(spec.clauses[n]), value) for n in numbers for _, value in planned[n]]
         types = iter(types_of(frame, conditions, values, _visible(scope, side)) if conditions or values else [])
         for n in numbers:
             clause = spec.clauses[n]
-            columns = tuple(ColumnValue(field.name, value, next(types)) for field, value in planned[n])
-            fields = [field for field, _ in planned[n]]
-            check_casts(spark, [(c.type, spark_type(f.type), f.name) for c, f in zip(columns, fields, strict=True)])
-            found[n] = ResolvedClause(n, side, clause.action, clause.condition, columns)
+            given = [(place, value, next(types)) for place, value in planned[n]]
+            check_casts(spark, [(type, spark_type(place.type), ".".join(place.path)) for place, _, type in given])
+            found[n] = ResolvedClause(n, side, clause.action, clause.condition, _column_values(given, scope))
     return tuple(found[n] for n in range(len(planned)))
+
+
+def _column_values(given: list[tuple[_Place, Expression, SparkType]], scope: Scope) -> tuple[ColumnValue, ...]:
+    """A value per column: what is given for fields of a struct becomes the struct with these fields in it."""
+    by_column: dict[str, list[tuple[_Place, Expression, SparkType]]] = {}
+    for entry in given:
+        by_column.setdefault(entry[0].column.name, []).append(entry)
+    found = []
+    for name, entries in by_column.items():
+        place, value, type = entries[0]
+        if len(place.path) > 1:
+            type = spark_type(place.column.type)
+            fields = {inner.path: (expression, inner_type) for inner, expression, inner_type in entries}
+            value = with_fields(from_name(scope.target_alias, name), type, fields, (name,))
+        found.append(ColumnValue(name, value, type))
+    return tuple(found)
 
 
 def _visible(scope: Scope, side: Side) -> list[str]:
@@ -194,16 +234,37 @@ def _qualified(alias: str, names: Iterable[str]) -> list[str]:
     return [name if alias in (TARGET, SOURCE) else f"{alias}.{name}" for name in names]
 
 
-def _place(clause: Clause) -> str:
+def _clause_name(clause: Clause) -> str:
     return f"{clause.action.name} clause"
 
 
-def _assigned_twice(clause: Clause, column: str) -> AnalysisError:
+def _assigned_twice(clause: Clause, *paths: tuple[str, ...]) -> AnalysisError:
+    columns = list(dict.fromkeys(".".join(path) for path in paths))
     if clause.action is Action.INSERT:
         condition, message = "DELTA_DUPLICATE_COLUMNS_ON_INSERT", "Duplicate column names in INSERT clause"
     else:
         condition, message = "DELTA_CONFLICT_SET_COLUMN", "There is a conflict from these SET columns"
-    return AnalysisError(condition, f"{message}: {column}.", parameters={"columnList": [column]})
+    return AnalysisError(condition, f"{message}: {', '.join(columns)}.", parameters={"columnList": columns})
+
+
+def _not_a_struct(path: list[str], type: DataType) -> AnalysisError:
+    name = ".".join(path)
+    return AnalysisError(
+        "DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE",
+        f"Updating nested fields is only supported for StructType, but you are trying to update a field of {name}, "
+        f"which is of type {type}.",
+        parameters={"columnName": name, "dataType": str(type)},
+        hint="Assign the whole array or map, for example with transform(..) or map_concat(..).",
+    )
+
+
+def _nested_insert(name: str) -> AnalysisError:
+    return AnalysisError(
+        "DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
+        f"Nested field is not supported in the INSERT clause of MERGE operation (field = {name}).",
+        parameters={"operation": "INSERT clause of MERGE operation", "fieldName": name},
+        hint="Insert the whole struct, for example named_struct('a', s.a, 'b', s.b).",
+    )
 
 
 def _check_append_only(spec: MergeSpec, snapshot: Snapshot) -> None:

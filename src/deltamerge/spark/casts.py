@@ -6,7 +6,7 @@ session's `spark.sql.ansi.enabled` says. Source: delta-spark's UpdateExpressions
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltamerge.errors import AnalysisError
+from deltamerge.spark.expression import Expression
 from deltamerge.spark.frames import Session
 from deltamerge.worker.refusal import Refused
 
@@ -23,16 +24,63 @@ _NESTED = (T.StructType, T.ArrayType, T.MapType)
 
 
 def assigned(value: Column, source: T.DataType, target: T.DataType, name: str) -> Column:
-    """`value`, of Spark type `source`, as one of `target` for the column `name`. Raises AnalysisError without a cast."""
+    """`value`, of Spark type `source`, as one of `target` for the column `name`; structs go by field names.
+
+    Raises AnalysisError without a cast.
+    """
     if same_type(source, target):
         return value
+    if isinstance(source, T.NullType):
+        return value.cast(target)
+    if isinstance(source, T.StructType) and isinstance(target, T.StructType):
+        return _struct(value, source, target, name)
+    if isinstance(source, T.ArrayType) and isinstance(target, T.ArrayType):
+        items = source.elementType, target.elementType
+        return F.transform(value, lambda item: assigned(item, *items, name)).cast(target)
+    if isinstance(source, T.MapType) and isinstance(target, T.MapType):
+        keys, values = (source.keyType, target.keyType), (source.valueType, target.valueType)
+        if not same_type(*keys):
+            value = F.transform_keys(value, lambda key, _: assigned(key, *keys, name))
+        if not same_type(*values):
+            value = F.transform_values(value, lambda _, item: assigned(item, *values, name))
+        return value.cast(target)
     if isinstance(target, _NESTED) or (isinstance(source, _NESTED) and not isinstance(target, T.StringType)):
-        raise _mismatch(source, target, name)
-    if isinstance(source, T.NullType) or isinstance(target, T.StringType) or _widens(source, target):
+        raise _no_cast(source, target, name)
+    if isinstance(target, T.StringType) or _widens(source, target):
         return value.cast(target)
     tried = value.try_cast(target)
     failed = value.isNotNull() & tried.isNull()
     return F.when(failed, F.raise_error(_refusal(value, source, target, name)).cast(target)).otherwise(tried)
+
+
+def _struct(value: Column, source: T.StructType, target: T.StructType, name: str) -> Column:
+    """A struct rebuilt by its fields' names, compared without case; a null one stays null."""
+    given = {field.name.lower(): field for field in source.fields}
+    if len(given) != len(source) or set(given) != {field.name.lower() for field in target.fields}:
+        raise _mismatch(source, target, name)
+    fields = []
+    for field in target.fields:
+        found = given[field.name.lower()]
+        inner = assigned(value.getField(found.name), found.dataType, field.dataType, f"{name}.{field.name}")
+        fields.append(inner.alias(field.name))
+    return F.when(value.isNotNull(), F.struct(*fields)).cast(target)
+
+
+def rebuilt(
+    column: Column, type: T.StructType, values: Mapping[tuple[str, ...], tuple[Column, T.DataType]], path: tuple[str, ...]
+) -> Column:
+    """The struct `column` at `path` with some of its fields given: a value and its type by the field's whole path."""
+    fields = []
+    for field in type.fields:
+        here = (*path, field.name)
+        inner = column.getField(field.name)
+        if here in values:
+            value, given = values[here]
+            inner = assigned(value, given, field.dataType, ".".join(here))
+        elif isinstance(field.dataType, T.StructType) and any(other[: len(here)] == here for other in values):
+            inner = rebuilt(inner, field.dataType, values, here)
+        fields.append(inner.alias(field.name))
+    return F.struct(*fields)
 
 
 def check_casts(spark: Session, casts: Iterable[tuple[T.DataType, T.DataType, str]]) -> None:
@@ -43,12 +91,7 @@ def check_casts(spark: Session, casts: Iterable[tuple[T.DataType, T.DataType, st
         try:
             spark.range(0).select(assigned(F.lit(None).cast(source), source, target, name)).schema  # noqa: B018
         except AnalysisException as error:
-            raise AnalysisError(
-                error.getCondition() or "DATATYPE_MISMATCH",
-                f"Cannot write a value of type {source.simpleString()} to the column {name} of type {target.simpleString()}.",
-                parameters={"columnName": name, "sourceType": source.simpleString(), "targetType": target.simpleString()},
-                hint="Convert the value explicitly, in the source or in the clause.",
-            ) from error
+            raise _no_cast(source, target, name, error.getCondition()) from error
 
 
 def same_type(a: T.DataType, b: T.DataType) -> bool:
@@ -90,6 +133,15 @@ def _refusal(value: Column, source: T.DataType, target: T.DataType, name: str) -
     return F.concat(F.lit(Refused.MARK), body)
 
 
+def _no_cast(source: T.DataType, target: T.DataType, name: str, condition: str | None = None) -> AnalysisError:
+    return AnalysisError(
+        condition or "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION",
+        f"Cannot write a value of type {source.simpleString()} to the column {name} of type {target.simpleString()}.",
+        parameters={"columnName": name, "sourceType": source.simpleString(), "targetType": target.simpleString()},
+        hint="Convert the value explicitly, in the source or in the clause.",
+    )
+
+
 def _mismatch(source: T.DataType, target: T.DataType, name: str) -> AnalysisError:
     return AnalysisError(
         "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
@@ -97,3 +149,19 @@ def _mismatch(source: T.DataType, target: T.DataType, name: str) -> AnalysisErro
         parameters={"columnName": name, "fromCatalog": source.simpleString(), "toCatalog": target.simpleString()},
         hint="Cast or rebuild the value in the source so that its type is the column's.",
     )
+
+
+def with_fields(
+    column: Expression, type: T.DataType, values: Mapping[tuple[str, ...], tuple[Expression, T.DataType]], path: tuple[str, ...]
+) -> Expression:
+    """The struct `column` at `path` with some of its fields given, by their whole paths; the others stay.
+
+    A null struct becomes one of nulls and what is given.
+    """
+    assert isinstance(type, T.StructType)
+    parts = [column, *(value for value, _ in values.values())]
+    words = [part.words for part in parts]
+    columns = {place: (value.column, given) for place, (value, given) in values.items()}
+    known = frozenset[str]().union(*(found for found in words if found is not None))
+    text = ", ".join(f"{'.'.join(place)} = {value.text}" for place, (value, _) in values.items())
+    return Expression(rebuilt(column.column, type, columns, path), text, None, None if None in words else known)
