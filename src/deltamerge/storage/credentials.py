@@ -140,7 +140,8 @@ def setting_names(location: Location) -> Sequence[str]:
     if location.kind == AZURE:
         hosts = _azure_hosts(location)
         specific = [f"{name}.{host}" for name in _AZURE_AUTH for host in hosts]
-        return [*specific, *(f"fs.azure.sas.{location.bucket}.{host}" for host in hosts), *_AZURE_AUTH]
+        sas = f"fs.azure.sas.{location.bucket}"
+        return [*specific, *(f"{sas}.{host}" for host in hosts), *_AZURE_AUTH, sas]
     return _GOOGLE_SETTINGS if location.kind == GOOGLE else ()
 
 

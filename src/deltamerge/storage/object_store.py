@@ -33,8 +33,10 @@ _RETRY: Any = {
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
+# What obstore raises is in part Python's own: FileNotFoundError is what every store's "not found" comes out as.
+_FAILURES = (oe.BaseError, OSError)
 _DENIED = (oe.PermissionDeniedError, oe.UnauthenticatedError)
-_SETTLED = (*_DENIED, oe.NotFoundError, oe.InvalidPathError, oe.UnknownConfigurationKeyError)
+_SETTLED = (*_DENIED, FileNotFoundError, oe.InvalidPathError, oe.UnknownConfigurationKeyError)
 _proven: set[tuple[str, str]] = set()
 _proving = threading.Lock()
 
@@ -72,9 +74,9 @@ class ObjectStore:
         below = f"{self._prefix}{folder}/" if folder else self._prefix
         try:
             found = self._from(below, start) if start else self._directly_in(below)
-        except oe.NotFoundError:
+        except FileNotFoundError:
             return []
-        except oe.BaseError as error:
+        except _FAILURES as error:
             raise self._refused("list", folder, error) from None
         infos = [self._info(meta) for meta in found]
         return sorted((info for info in infos if info.name.rpartition("/")[2] >= start), key=lambda info: info.name)
@@ -90,32 +92,32 @@ class ObjectStore:
     def read(self, name: str) -> bytes:
         try:
             return obstore.get(self._client, self._prefix + name).bytes().to_bytes()
-        except oe.NotFoundError:
+        except FileNotFoundError:
             raise NotFound(name) from None
-        except oe.BaseError as error:
+        except _FAILURES as error:
             raise self._refused("read", name, error) from None
 
     def info(self, name: str) -> ObjectInfo | None:
         try:
             return self._info(obstore.head(self._client, self._prefix + name))
-        except oe.NotFoundError:
+        except FileNotFoundError:
             return None
-        except oe.BaseError as error:
+        except _FAILURES as error:
             raise self._refused("read", name, error) from None
 
     def exists_folder(self, folder: str) -> bool:
         below = f"{self._prefix}{folder}/" if folder else self._prefix
         try:
             return bool(next(iter(obstore.list(self._client, below or None, chunk_size=1)), ()))
-        except oe.NotFoundError:
+        except FileNotFoundError:
             return False
-        except oe.BaseError as error:
+        except _FAILURES as error:
             raise self._refused("list", folder, error) from None
 
     def put(self, name: str, data: bytes) -> None:
         try:
             obstore.put(self._client, self._prefix + name, data)
-        except oe.BaseError as error:
+        except _FAILURES as error:
             raise self._refused("write", name, error) from None
 
     def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
@@ -131,7 +133,7 @@ class ObjectStore:
                 return ObjectInfo(name, len(data), int(time.time() * 1000), _etag(done["e_tag"]))
             except (oe.NotSupportedError, NotImplementedError):
                 raise self._without_put_if_absent() from None
-            except oe.BaseError as error:
+            except _FAILURES as error:
                 # Whatever it says, an earlier try of the same request may have got through: a lost answer, a retry, and
                 # the object that "already exists" is this writer's own. What is there tells.
                 last = error
@@ -144,12 +146,12 @@ class ObjectStore:
     def delete(self, name: str) -> None:
         try:
             obstore.delete(self._client, self._prefix + name)
-        except oe.NotFoundError:
+        except FileNotFoundError:
             return
-        except oe.BaseError as error:
+        except _FAILURES as error:
             raise self._refused("delete", name, error) from None
 
-    def _settled(self, name: str, data: bytes, error: oe.BaseError) -> ObjectInfo | None:
+    def _settled(self, name: str, data: bytes, error: Exception) -> ObjectInfo | None:
         """How a failed conditional create ended: the object if it was written, None when it is to be tried again.
 
         Nothing being there settles nothing by itself, since a request may still be under way; creating it again does.
@@ -159,14 +161,14 @@ class ObjectStore:
             if found.bytes().to_bytes() != data:
                 raise AlreadyExists(name)
             return self._info(found.meta)
-        except oe.NotFoundError:
+        except FileNotFoundError:
             if isinstance(error, _SETTLED):
                 raise self._refused("write", name, error) from None
         except _DENIED as denied:
             if isinstance(error, _SETTLED):
                 raise self._refused("write", name, error) from None
             raise self._unknown(name, denied) from None
-        except oe.BaseError:
+        except _FAILURES:
             return None
         return None
 
@@ -190,7 +192,7 @@ class ObjectStore:
     def _refuses_to_create_twice(self, probe: str) -> bool:
         try:
             obstore.put(self._client, probe, b"1", use_multipart=False)
-        except oe.BaseError as error:
+        except _FAILURES as error:
             raise self._refused("write", probe.removeprefix(self._prefix), error) from None
         try:
             obstore.put(self._client, probe, b"2", mode="create", use_multipart=False)
@@ -198,10 +200,12 @@ class ObjectStore:
             return True
         except (oe.NotSupportedError, NotImplementedError):
             return False
-        except oe.BaseError as error:
+        except _FAILURES as error:
+            if "NotImplemented" in str(error) or "501 Not Implemented" in str(error):
+                return False
             raise self._refused("write", probe.removeprefix(self._prefix), error) from None
         finally:
-            with contextlib.suppress(oe.BaseError):
+            with contextlib.suppress(*_FAILURES):
                 obstore.delete(self._client, probe)
         return False
 
@@ -221,7 +225,7 @@ class ObjectStore:
         hint = "Check the network, the endpoint and the region; nothing is half written, run it again."
         if isinstance(error, _DENIED):
             hint = "Grant the credentials permission to list, read, write and delete below the table's folder, or give others."
-        elif isinstance(error, oe.NotFoundError):
+        elif isinstance(error, FileNotFoundError) or "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
             hint = f"Create the bucket {self._location.bucket}, or correct its name."
         elif "169.254" in str(error) or "redential" in str(error):
             hint = (
