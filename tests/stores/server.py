@@ -24,7 +24,9 @@ Fault = Callable[[Application, dict[str, Any], Callable[..., Any]], Iterable[byt
 
 
 class S3Server:
-    """Buckets in memory. `requests` counts by kind: LIST, HEAD, GET, PUT, CREATE (a conditional put), DELETE, POST."""
+    """Buckets in memory; whoever has a key may do anything.
+
+    `requests` counts by kind: LIST, HEAD, GET, PUT, CREATE (a conditional put), DELETE, POST."""
 
     def __init__(self) -> None:
         self._app: Application = DomainDispatcherApplication(create_backend_app)

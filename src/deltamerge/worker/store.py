@@ -99,12 +99,12 @@ class DataStore:
                 raise
             raise OSError(error.errno, error.strerror, f"{self.root}/{name}") from error
 
-    def size_and_time(self, name: str) -> tuple[int, int]:
-        """Size in bytes and modification time in ms of a file that was just written."""
+    def modified(self, name: str) -> int:
+        """Modification time in ms of a file that was just written; on an object store this machine's time, not a request."""
         system, path = self._place(name)
-        info = system.get_file_info(path)
-        modified = info.mtime_ns // 1_000_000 if info.mtime_ns else int(time.time() * 1000)
-        return info.size, modified
+        if isinstance(system, pf.LocalFileSystem):
+            return int(system.get_file_info(path).mtime_ns // 1_000_000)
+        return int(time.time() * 1000)
 
     def delete(self, name: str) -> None:
         """Remove a file, if it can be."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.stores.server import S3Server
+if TYPE_CHECKING:
+    from tests.stores.server import S3Server
 
 
 @pytest.fixture(scope="session")
 def running() -> Iterator[S3Server]:
+    from tests.stores.server import S3Server  # only where it is needed: it takes a second
+
     server = S3Server()
     server.start()
     yield server

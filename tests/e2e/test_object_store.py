@@ -1,0 +1,176 @@
+"""Tables on an object store, through the public interface, on an S3 server on loopback."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import deltalake
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import deltamerge
+from deltamerge.exceptions import DeltaStorageException
+from deltamerge.log.table import open_log
+from deltamerge.tables import DeltaTable
+from tests.stores.server import KEY_ID, SECRET, TOKEN, S3Server, answered, served_but_cut_off
+
+SCHEMA = "id int, name string, p string"
+ROWS = [(1, "a", "x"), (2, "b", "x"), (3, "c", "y z/%"), (4, "d", None)]
+
+
+@pytest.fixture
+def place(spark: SparkSession, server: S3Server, bucket: str) -> Iterator[str]:
+    """Where a table may be made; the session's settings open it."""
+    for name, value in server.settings.items():
+        spark.conf.set(name, value)
+    yield f"s3a://{bucket}/some tables/t"
+    for name in server.settings:
+        spark.conf.unset(name)
+
+
+def frame(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def content(table: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in table.collect())
+
+
+def as_deltalake_sees_it(server: S3Server, place: str) -> list[tuple[Any, ...]]:
+    options = {**server.options, "aws_allow_http": "true"}
+    table = deltalake.DeltaTable(place, storage_options=options).to_pyarrow_table().select(["id", "name", "p"])
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"]])
+def test_write_read_merge_and_history(
+    spark: SparkSession, server: S3Server, place: str, strategy: str, partition_by: list[str]
+) -> None:
+    assert deltamerge.write(frame(spark, ROWS[:2]), place, partition_by=partition_by) == 0
+    assert deltamerge.write(frame(spark, ROWS[2:]), place, mode="append") == 1
+    assert content(deltamerge.read(spark, place)) == ROWS
+    assert content(deltamerge.read(spark, place, 0)) == ROWS[:2]
+    table = DeltaTable.forPath(spark, place).alias("t")
+    changes = frame(spark, [(2, "B", "x"), (3, "C", "moved"), (9, "z", "y z/%")]).alias("s")
+    report = table.merge(changes, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().run()
+    assert (report.updated, report.inserted) == (2, 1)
+    table.merge(frame(spark, [(1, "", "")]).alias("s"), "t.id = s.id").whenMatchedDelete().execute()
+    expected = [(2, "B", "x"), (3, "C", "moved"), (4, "d", None), (9, "z", "y z/%")]
+    assert content(table.toDF()) == as_deltalake_sees_it(server, place) == expected
+    assert [row.operation for row in table.history().collect()] == ["MERGE", "MERGE", "WRITE", "WRITE"]
+    assert table.detail().collect()[0].location == place
+    assert DeltaTable.isDeltaTable(spark, place)
+    assert not DeltaTable.isDeltaTable(spark, f"{place}/nothing")
+    check_sizes(server, place)
+
+
+def check_sizes(server: S3Server, place: str) -> None:
+    """Every file that the log adds has the size that the log says, and nothing lies there that the log does not name."""
+    bucket, _, folder = place.removeprefix("s3a://").partition("/")
+    commits = [server.object(bucket, key) for key in server.keys(bucket, f"{folder}/_delta_log/")]
+    actions = [json.loads(line) for commit in commits for line in commit.splitlines()]
+    sizes = {action["add"]["path"]: action["add"]["size"] for action in actions if "add" in action}
+    stored = {key: len(server.object(bucket, key)) for key in server.keys(bucket, folder) if "/_delta_log/" not in key}
+    assert sorted(sizes.values()) == sorted(stored.values())
+
+
+def test_options_are_given_in_the_call(spark: SparkSession, server: S3Server, bucket: str) -> None:
+    place = f"s3://{bucket}/t"
+    deltamerge.write(frame(spark, ROWS), place, storage_options=server.options)
+    assert content(deltamerge.read(spark, place, storage_options=server.options)) == ROWS
+    hadoop = {name.removeprefix("spark.hadoop."): value for name, value in server.settings.items()}
+    table = DeltaTable.forPath(spark, place, hadoop).alias("t")
+    merge = table.merge(frame(spark, ROWS[:1]).alias("s"), "t.id = s.id").whenMatchedUpdate(set={"name": "'new'"})
+    assert merge.run().updated == 1
+    assert (1, "new", "x") in content(table.toDF())
+
+
+def test_a_merge_asks_the_store_for_little(spark: SparkSession, server: S3Server, place: str) -> None:
+    deltamerge.write(frame(spark, ROWS[:2]).coalesce(1), place)
+    deltamerge.write(frame(spark, ROWS[2:]).coalesce(1), place, mode="append")
+    merge = DeltaTable.forPath(spark, place).alias("t").merge(frame(spark, [(2, "B", "x")]).alias("s"), "t.id = s.id")
+    with server.counting() as opened:
+        DeltaTable.forPath(spark, place)
+    with server.counting() as requests:
+        merge.whenMatchedUpdateAll().execute()
+    assert opened == {"LIST": 1}
+    # The log is listed once and its next version created; the one file that can match is opened twice, to find the
+    # rows and to rewrite it, with a request for its size and one for its bytes; the new file is one put.
+    assert requests == {"LIST": 1, "CREATE": 1, "HEAD": 2, "GET": 2, "PUT": 1}
+
+
+def test_a_failed_merge_leaves_the_table_and_no_file(spark: SparkSession, server: S3Server, bucket: str, place: str) -> None:
+    deltamerge.write(frame(spark, ROWS), place)
+    before = server.keys(bucket)
+    merge = DeltaTable.forPath(spark, place).alias("t").merge(frame(spark, [(2, "B", "x")]).alias("s"), "t.id = s.id")
+    server.faults.append(answered("403 Forbidden", "AccessDenied"))
+    with pytest.raises(DeltaStorageException, match="permission"):
+        merge.whenMatchedUpdateAll().execute()
+    assert server.keys(bucket) == before
+    assert content(deltamerge.read(spark, place)) == ROWS
+
+
+def test_a_commit_whose_answer_got_lost_counts_once(spark: SparkSession, server: S3Server, place: str) -> None:
+    deltamerge.write(frame(spark, ROWS), place)
+    merge = DeltaTable.forPath(spark, place).alias("t").merge(frame(spark, [(9, "z", "x")]).alias("s"), "t.id = s.id")
+    server.faults.append(served_but_cut_off)
+    assert merge.whenNotMatchedInsertAll().run().version == 1
+    assert content(deltamerge.read(spark, place)) == [*ROWS, (9, "z", "x")]
+    assert open_log(place, server.options).snapshot().version == 1
+
+
+def test_racing_merges_all_land(spark: SparkSession, server: S3Server, place: str) -> None:
+    deltamerge.write(frame(spark, ROWS), place)
+
+    def insert(number: int) -> int | None:
+        table = DeltaTable.forPath(spark, place).alias("t")
+        rows = frame(spark, [(100 + number, "new", f"p{number}")]).alias("s")
+        return table.merge(rows, f"t.id = s.id and t.p = 'p{number}'").whenNotMatchedInsertAll().run().version
+
+    with ThreadPoolExecutor(4) as pool:
+        versions = list(pool.map(insert, range(12)))
+    assert sorted(v for v in versions if v) == list(range(1, 13))
+    assert [row[0] for row in as_deltalake_sees_it(server, place)][4:] == list(range(100, 112))
+
+
+def test_checkpoints_on_an_object_store(spark: SparkSession, server: S3Server, bucket: str, place: str) -> None:
+    deltamerge.write(frame(spark, ROWS[:1]), place, properties={"delta.checkpointInterval": "2"})
+    for row in ROWS[1:]:
+        deltamerge.write(frame(spark, [row]), place, mode="append")
+    assert f"some tables/t/_delta_log/{2:020d}.checkpoint.parquet" in server.keys(bucket)
+    fresh = open_log(f"{place}/", {**server.options, "aws_region": "eu-west-1"}).snapshot()
+    assert (fresh.version, fresh.checkpoint_version) == (3, 2)
+    assert as_deltalake_sees_it(server, place) == ROWS
+
+
+def test_secrets_show_nowhere(
+    spark: SparkSession, server: S3Server, bucket: str, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "deltamerge")
+    deltamerge.write(frame(spark, ROWS), place)
+    table = DeltaTable.forPath(spark, place).alias("t")
+    merge = table.merge(frame(spark, [(2, "B", "x")]).alias("s"), "t.id = s.id").whenMatchedUpdateAll()
+    shown = [merge.explain(), str(merge.run()), repr(open_log(place, server.options).snapshot()), repr(table)]
+    shown += [str(table.history().collect()), str(table.detail().collect()), table.toDF()._show_string()]
+    for fault in (answered("403 Forbidden", f"{SECRET} {KEY_ID} {TOKEN}"),):
+        server.faults.append(fault)
+        with pytest.raises(DeltaStorageException) as caught:
+            merge.execute()
+        shown.append("".join(traceback.format_exception(caught.value)))
+    shown.append(caplog.text)
+    shown += [server.object(bucket, key).decode("latin-1") for key in server.keys(bucket)]
+    assert not [text for text in shown for secret in (KEY_ID, SECRET, TOKEN) if secret in text]
+
+
+def test_a_missing_data_file_is_named(spark: SparkSession, server: S3Server, bucket: str, place: str) -> None:
+    deltamerge.write(frame(spark, ROWS).coalesce(1), place)
+    name = next(key for key in server.keys(bucket) if key.endswith(".parquet"))
+    server.client.delete_object(Bucket=bucket, Key=name)
+    merge = DeltaTable.forPath(spark, place).alias("t").merge(frame(spark, ROWS).alias("s"), "t.id = s.id")
+    with pytest.raises(DeltaStorageException, match=name.rpartition("/")[2]):
+        merge.whenMatchedUpdateAll().execute()
