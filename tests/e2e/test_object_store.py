@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,19 +15,30 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
-from deltamerge.exceptions import DeltaStorageException
+from deltamerge.errors import CommitStateUnknownError
+from deltamerge.exceptions import DeltaCommitStateUnknownException, DeltaStorageException
+from deltamerge.log.segment import commit_name
 from deltamerge.log.table import open_log
+from deltamerge.storage import ObjectInfo, open_store
+from deltamerge.storage.object_store import ObjectStore
 from deltamerge.tables import DeltaTable
-from tests.stores.server import KEY_ID, SECRET, TOKEN, S3Server, answered, served_but_cut_off
+from tests.stores.committing import append
+from tests.stores.server import KEY_ID, SECRET, TOKEN, S3Server, answered, cut_off, served_but_answer_is, served_but_cut_off
+from tests.unit.log.building import PROTOCOL, metadata
 
 SCHEMA = "id int, name string, p string"
 ROWS = [(1, "a", "x"), (2, "b", "x"), (3, "c", "y z/%"), (4, "d", None)]
 
 
 @pytest.fixture
-def place(spark: SparkSession, server: S3Server, bucket: str) -> Iterator[str]:
-    """Where a table may be made; the session's settings open it."""
-    for name, value in server.settings.items():
+def place(
+    request: pytest.FixtureRequest, spark: SparkSession, server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Where a table may be made; the session's settings open it, over Connect, which hides secrets, the environment."""
+    connect = request.config.getoption("--connect")
+    for name, value in server.options.items() if connect else ():
+        monkeypatch.setenv(name.upper(), value)
+    for name, value in server.settings.items() if not connect else ():
         spark.conf.set(name, value)
     yield f"s3a://{bucket}/some tables/t"
     for name in server.settings:
@@ -136,6 +148,45 @@ def test_racing_merges_all_land(spark: SparkSession, server: S3Server, place: st
         versions = list(pool.map(insert, range(12)))
     assert sorted(v for v in versions if v) == list(range(1, 13))
     assert [row[0] for row in as_deltalake_sees_it(server, place)][4:] == list(range(100, 112))
+
+
+def test_of_two_hundred_racing_commits_none_is_lost(server: S3Server, bucket: str) -> None:
+    place = f"s3://{bucket}/t"
+    first = "".join(json.dumps(action) + "\n" for action in (PROTOCOL, metadata()))
+    open_store(place, server.options).put_if_absent(commit_name(0), first.encode())
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=append, args=(place, server.options, number, 100)) for number in range(2)]
+    server.faults += [served_but_cut_off, served_but_answer_is("500 Internal Server Error"), cut_off] * 3
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(300)
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    log = open_log(place, server.options)
+    expected = [f"{writer}-{number}" for writer in range(2) for number in range(100)]
+    assert sorted(log.snapshot().files.column("path").to_pylist()) == sorted(expected)
+    commits = log.commits()
+    assert [commit.version for commit in commits] == list(range(200, -1, -1))
+    assert len({commit.info["txnId"] for commit in commits[:-1]}) == 200
+
+
+def test_a_commit_that_may_have_happened_keeps_its_files(
+    spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltamerge.write(frame(spark, ROWS[:1]), place)
+    real = ObjectStore.put_if_absent
+
+    def landed_unseen(store: ObjectStore, name: str, data: bytes) -> ObjectInfo:
+        real(store, name, data)
+        raise CommitStateUnknownError("DELTAMERGE_COMMIT_STATE_UNKNOWN", "It is not known.")
+
+    monkeypatch.setattr(ObjectStore, "put_if_absent", landed_unseen)
+    with pytest.raises(DeltaCommitStateUnknownException):
+        deltamerge.write(frame(spark, ROWS[1:2]), place, mode="append")
+    merge = DeltaTable.forPath(spark, place).alias("t").merge(frame(spark, ROWS[2:]).alias("s"), "t.id = s.id")
+    with pytest.raises(DeltaStorageException):
+        merge.whenNotMatchedInsertAll().execute()
+    assert content(deltamerge.read(spark, place)) == ROWS
 
 
 def test_checkpoints_on_an_object_store(spark: SparkSession, server: S3Server, bucket: str, place: str) -> None:

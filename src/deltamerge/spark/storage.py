@@ -24,7 +24,10 @@ def open_table(spark: Session, location: str, options: Mapping[str, str] | None 
 
 
 def store_settings(spark: Session, names: Sequence[str]) -> dict[str, str]:
-    """Hadoop's settings of these names that the session has: Hadoop's own on classic Spark, the session's everywhere."""
+    """Hadoop's settings of these names that the session has: Hadoop's own on classic Spark, the session's everywhere.
+
+    Spark Connect leaves out those whose names look secret (`spark.redaction.regex`), whatever asks for them.
+    """
     session = {key.removeprefix(_HADOOP): str(value) for key, value in sorted(spark.conf.getAll.items(), key=_plain_last)}
     found = {name: session[name] for name in names if session.get(name)}
     return found if is_connect(spark) else {**found, **hadoop_settings(spark, names)}

@@ -229,8 +229,8 @@ class ObjectStore:
             hint = f"Create the bucket {self._location.bucket}, or correct its name."
         elif "169.254" in str(error) or "redential" in str(error):
             hint = (
-                "No credentials were found: set Spark's fs.s3a.*, fs.azure.* or fs.gs.* settings, pass storage options, "
-                "or set AWS_*, AZURE_* or GOOGLE_* in the environment."
+                "No credentials were found: set Spark's fs.s3a.*, fs.azure.* or fs.gs.* settings (Spark Connect hides those from "
+                "its clients), pass storage_options, or set AWS_*, AZURE_* or GOOGLE_* in the environment."
             )
         place = f"{self.url}/{name}".rstrip("/")
         return StorageError(
