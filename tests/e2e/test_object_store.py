@@ -91,6 +91,20 @@ def check_sizes(server: S3Server, place: str) -> None:
     assert sorted(sizes.values()) == sorted(stored.values())
 
 
+def test_the_same_on_azure(spark: SparkSession, emulator: dict[str, str], container: str, strategy: str) -> None:
+    place = f"abfss://{container}@devstoreaccount1.dfs.core.windows.net/some tables/t"
+    deltamerge.write(frame(spark, ROWS), place, partition_by=["p"], storage_options=emulator)
+    table = DeltaTable.forPath(spark, place, emulator).alias("t")
+    changes = frame(spark, [(2, "B", "x"), (9, "z", "y z/%")]).alias("s")
+    report = table.merge(changes, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().run()
+    assert (report.updated, report.inserted) == (1, 1)
+    expected = [(1, "a", "x"), (2, "B", "x"), (3, "c", "y z/%"), (4, "d", None), (9, "z", "y z/%")]
+    assert content(deltamerge.read(spark, place, storage_options=emulator)) == expected
+    options = {**emulator, "azure_allow_http": "true"}
+    found = deltalake.DeltaTable(place, storage_options=options).to_pyarrow_table().select(["id", "name", "p"])
+    assert sorted(tuple(row.values()) for row in found.to_pylist()) == expected
+
+
 def test_options_are_given_in_the_call(spark: SparkSession, server: S3Server, bucket: str) -> None:
     place = f"s3://{bucket}/t"
     deltamerge.write(frame(spark, ROWS), place, storage_options=server.options)

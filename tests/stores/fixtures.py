@@ -36,3 +36,24 @@ def bucket(server: S3Server) -> str:
     name = f"bucket-{uuid.uuid4()}"
     server.client.create_bucket(Bucket=name)
     return name
+
+
+@pytest.fixture(scope="session")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Options that open Azure's emulator; the test is skipped where there is none."""
+    from tests.stores.azurite import COMMAND, azurite
+
+    if COMMAND is None:
+        pytest.skip("azurite-blob is not installed")
+    with azurite(tmp_path_factory.mktemp("azurite")) as options:
+        yield options
+
+
+@pytest.fixture
+def container(emulator: dict[str, str]) -> str:
+    """A container of the test's own in the emulator."""
+    from tests.stores.azurite import create_container
+
+    name = f"container-{uuid.uuid4()}"
+    create_container(emulator, name)
+    return name
