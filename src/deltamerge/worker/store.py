@@ -71,6 +71,11 @@ class DataStore:
         message = f"The file {name} lies in another store than its table, for which no credentials are known."
         raise Refused("DELTAMERGE_FILE_IN_OTHER_STORE", message, name)
 
+    @property
+    def remote(self) -> bool:
+        """Whether a file is reached by requests, each of which takes its time."""
+        return self.scheme != "file"
+
     def open(self, name: str) -> Any:
         """The file for random reading; a small one of an object store is fetched whole, which is one request, not many."""
         system, path = self._place(name)

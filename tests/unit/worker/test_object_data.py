@@ -16,8 +16,10 @@ import pytest
 from deltamerge.storage import open_store
 from deltamerge.worker import store as module
 from deltamerge.worker.refusal import Refused
+from deltamerge.worker.rewrite import ChangeSpec, FileRewriter
+from deltamerge.worker.scan import FileTask, ScanSpec, scan_file
 from deltamerge.worker.store import DataStore
-from deltamerge.worker.write import DataFileWriter, WriteSpec
+from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec
 from tests.stores.server import SECRET, S3Server
 
 ROWS = pa.schema([("id", pa.int64()), ("noise", pa.binary())])
@@ -60,6 +62,27 @@ def test_the_written_size_is_the_stored_one(server: S3Server, bucket: str, store
     assert (written.size, written.rows) == (len(data), rows)
     with store.open(written.name) as source:
         assert pq.read_table(source).equals(table)
+
+
+def test_a_large_file_is_rewritten_with_a_request_or_two_a_row_group(server: S3Server, store: DataStore) -> None:
+    schema = pa.schema([("id", pa.int64()), *((f"c{number}", pa.binary()) for number in range(12))])
+    spec = WriteSpec(store, schema, schema, (), ())
+    written = DataFileWriter(spec, {}, "", 0)
+    columns = {f"c{number}": [os.urandom(1024) for _ in range(800)] for number in range(12)}
+    for group in range(2):
+        written.write(pa.table({"id": range(group * 800, group * 800 + 800), **columns}, schema=schema))
+        written.flush()
+    (file,) = written.close()
+    assert file.size > 2 * 8_000_000
+    task = FileTask(0, file.name, {})
+    with server.counting() as scanning:
+        rows = pa.Table.from_batches(scan_file(ScanSpec(store, schema), task), ScanSpec(store, schema).output)
+    rewriter = FileRewriter(ChangeSpec(spec, (), {0: task}), task, 0, PartitionWriters(spec, 1))
+    with server.counting() as requests:
+        (rewritten,) = rewriter.finish().written
+    assert (rows.num_rows, rewritten.rows) == (1_600, 1_600)
+    assert scanning["GET"] <= 6
+    assert requests["GET"] <= 6
 
 
 def test_a_write_that_fails_leaves_nothing(server: S3Server, bucket: str, store: DataStore) -> None:
