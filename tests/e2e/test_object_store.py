@@ -15,13 +15,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
-from deltamerge.errors import CommitStateUnknownError
+from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.exceptions import DeltaCommitStateUnknownException, DeltaStorageException
 from deltamerge.log.segment import commit_name
 from deltamerge.log.table import open_log
+from deltamerge.spark.jobs import in_process
+from deltamerge.spark.storage import store_settings
 from deltamerge.storage import ObjectInfo, open_store
 from deltamerge.storage.object_store import ObjectStore
 from deltamerge.tables import DeltaTable
+from deltamerge.worker.refusal import Refused
 from tests.stores.committing import append
 from tests.stores.server import KEY_ID, SECRET, TOKEN, S3Server, answered, cut_off, served_but_answer_is, served_but_cut_off
 from tests.unit.log.building import PROTOCOL, metadata
@@ -114,6 +117,29 @@ def test_options_are_given_in_the_call(spark: SparkSession, server: S3Server, bu
     merge = table.merge(frame(spark, ROWS[:1]).alias("s"), "t.id = s.id").whenMatchedUpdate(set={"name": "'new'"})
     assert merge.run().updated == 1
     assert (1, "new", "x") in content(table.toDF())
+
+
+@pytest.mark.classic
+def test_settings_come_from_hadoop_and_from_the_session(spark: SparkSession) -> None:
+    names = ["fs.s3a.bucket.b.access.key", "fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.endpoint"]
+    hadoop: Any = spark._jsc.hadoopConfiguration()  # as users of delta-spark set them
+    hadoop.set("fs.s3a.secret.key", "hadoop's")
+    hadoop.set("fs.s3a.endpoint", "hadoop's")
+    spark.conf.set("fs.s3a.endpoint", "the session's")
+    spark.conf.set("spark.hadoop.fs.s3a.access.key", "the session's")
+    try:
+        found = store_settings(spark, names)
+    finally:
+        hadoop.unset("fs.s3a.secret.key")
+        hadoop.unset("fs.s3a.endpoint")
+        spark.conf.unset("fs.s3a.endpoint")
+        spark.conf.unset("spark.hadoop.fs.s3a.access.key")
+    assert found == {
+        "fs.s3a.access.key": "the session's",
+        "fs.s3a.secret.key": "hadoop's",
+        "fs.s3a.endpoint": "the session's",
+    }
+    assert store_settings(spark, names) == {}
 
 
 def test_a_merge_asks_the_store_for_little(spark: SparkSession, server: S3Server, place: str) -> None:
@@ -230,6 +256,13 @@ def test_secrets_show_nowhere(
     shown.append(caplog.text)
     shown += [server.object(bucket, key).decode("latin-1") for key in server.keys(bucket)]
     assert not [text for text in shown for secret in (KEY_ID, SECRET, TOKEN) if secret in text]
+
+
+@pytest.mark.parametrize("condition", ["DELTAMERGE_WORKER_WITHOUT_STORE", "DELTAMERGE_FILE_IN_OTHER_STORE"])
+def test_what_a_worker_can_not_reach_is_a_storage_error(condition: str) -> None:
+    with pytest.raises(StorageError) as caught, in_process():
+        raise Refused(condition, "It can't be reached.", "s3")
+    assert (caught.value.condition, caught.value.parameters) == (condition, {"place": "s3"})
 
 
 def test_a_missing_data_file_is_named(spark: SparkSession, server: S3Server, bucket: str, place: str) -> None:

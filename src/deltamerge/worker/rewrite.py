@@ -108,9 +108,10 @@ class FileRewriter:
         # One call a row group: what is fetched together, of a remote file, is held until the next call.
         for group in range(self._file.num_row_groups):
             batches = self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
-            for batch in batches:
-                table = conform_table(pa.Table.from_batches([batch]), stored)
-                yield with_partition(table, schema, self._task.partition, table.num_rows)
+            with self._spec.write.store.naming(self._task.name):
+                for batch in batches:
+                    table = conform_table(pa.Table.from_batches([batch]), stored)
+                    yield with_partition(table, schema, self._task.partition, table.num_rows)
 
     def _distinct(self, hits: pa.Table) -> pa.Table:
         """The hits without repeated positions, which are counted as collisions unless the clauses fold them."""

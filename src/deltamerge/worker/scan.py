@@ -91,7 +91,7 @@ def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[Ro
 
 def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
     """The rows of one file that can match, in batches of `spec.output`."""
-    with spec.store.open(task.name) as source:
+    with spec.store.open(task.name) as source, spec.store.naming(task.name):
         file = open_parquet(source, task.name, spec.store.remote)
         for group in row_groups(file, task.share):
             table = _candidates(file, group, spec, task)

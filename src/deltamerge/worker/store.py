@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pf
@@ -22,6 +22,7 @@ from deltamerge.worker.refusal import Refused
 
 _WHOLE_BYTES = 8 << 20
 _URL = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)|file:)?(/.*)", re.DOTALL)
+_SECRETS = ("secret_access_key", "session_token", "account_key", "sas_key", "client_secret", "bearer_token")
 _KINDS = {"s3": ("s3", "s3a", "s3n"), "gs": ("gs",)}
 
 
@@ -79,11 +80,12 @@ class DataStore:
     def open(self, name: str) -> Any:
         """The file for random reading; a small one of an object store is fetched whole, which is one request, not many."""
         system, path = self._place(name)
-        source = system.open_input_file(path)
-        if isinstance(system, pf.LocalFileSystem) or source.size() > _WHOLE_BYTES:
-            return source
-        with source:
-            return pa.BufferReader(source.read_buffer())
+        with self._hiding_secrets():
+            source = system.open_input_file(path)
+            if isinstance(system, pf.LocalFileSystem) or source.size() > _WHOLE_BYTES:
+                return source
+            with source:
+                return pa.BufferReader(source.read_buffer())
 
     def create(self, name: str) -> Any:
         """A new file for writing; its folder is made when it is not there. On an object store it appears when it is closed."""
@@ -92,17 +94,33 @@ class DataStore:
             folder = path.rpartition("/")[0]
             with contextlib.suppress(FileExistsError):
                 system.create_dir(folder, recursive=True)
-        return system.open_output_stream(path)
+        with self._hiding_secrets():
+            return system.open_output_stream(path)
 
     @contextlib.contextmanager
     def naming(self, name: str) -> Iterator[None]:
-        """What the file system refuses within comes out with the file's path."""
+        """What the file system refuses within comes out with the file's path, and without secrets."""
         try:
-            yield
+            with self._hiding_secrets():
+                yield
         except OSError as error:
             if error.errno is None or error.filename is not None:
                 raise
             raise OSError(error.errno, error.strerror, f"{self.root}/{name}") from error
+
+    @contextlib.contextmanager
+    def _hiding_secrets(self) -> Iterator[None]:
+        """Azure's client puts a SAS token into the URLs that its errors show."""
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            text = shown = str(error)
+            for secret in (self.options[name] for name in _SECRETS if self.options.get(name)):
+                shown = shown.replace(secret, "***").replace(unquote(secret), "***")
+            shown = re.sub(r"\bsig=[^&\s'\"]+", "sig=***", shown)
+            if shown == text:
+                raise
+            raise type(error)(shown) from None
 
     def modified(self, name: str) -> int:
         """Modification time in ms of a file that was just written; on an object store this machine's time, not a request."""
@@ -139,7 +157,9 @@ def _s3(options: Mapping[str, str]) -> Any:
 
 
 def _azure(options: Mapping[str, str]) -> Any:
-    arguments: dict[str, Any] = {"account_key": options.get("account_key"), "sas_token": options.get("sas_key")}
+    arguments: dict[str, Any] = {"account_key": options.get("account_key")}
+    if "sas_key" in options:
+        arguments["sas_token"] = f"?{options['sas_key']}"
     if "client_secret" in options:
         arguments |= {name: options.get(name) for name in ("client_id", "client_secret", "tenant_id")}
     elif "client_id" in options and "tenant_id" not in options:

@@ -349,3 +349,30 @@ def test_the_region_is_asked_for_once_and_only_if_nobody_tells(monkeypatch: pyte
     assert open_store("s3://some-bucket-1/u", {**keys, "aws_region": "x"}).spec.options["region"] == "x"
     assert open_store("s3://some-bucket-1/u", {**keys, "aws_endpoint": "http://h"}).spec.options["region"] == "us-east-1"
     assert asked == ["some-bucket-1"]
+
+
+@pytest.mark.parametrize(
+    ("location", "options"),
+    [
+        ("s3://bucket/t", {"skip_signature": "true", "region": "eu-west-1", "conditional_put": "etag"}),
+        ("s3://bucket/t", {"endpoint": "https://host:9000", "virtual_hosted_style_request": "true"}),
+        ("az://box/t", {"account_name": "acct", "account_key": "a2V5"}),
+        ("az://box/t", {"account_name": "acct", "sas_key": "sv=2020-01-01&sig=x"}),
+        ("az://box/t", {"account_name": "acct", "client_id": "i", "client_secret": "s", "tenant_id": "t"}),
+        ("az://box/t", {"account_name": "acct", "client_id": "i", "endpoint": "https://acct.blob.core.chinacloudapi.cn"}),
+        ("gs://bucket/t", {"skip_signature": "true", "endpoint": "http://127.0.0.1:4443"}),
+        ("gs://bucket/t", {"bearer_token": "t"}),
+    ],
+)
+def test_a_client_takes_every_option(location: str, options: dict[str, str]) -> None:
+    store = open_store(location, options)
+    assert isinstance(store, module.ObjectStore)
+    config = dict(store._client.config)
+    assert "bucket" in str(config) or "box" in str(config)
+
+
+def test_a_virtual_host_names_the_bucket() -> None:
+    options = {"aws_endpoint": "https://host:9000", "aws_virtual_hosted_style_request": "true"}
+    store = open_store("s3://bucket/t", options)
+    assert isinstance(store, module.ObjectStore)
+    assert "https://bucket.host:9000" in str(store._client.config)

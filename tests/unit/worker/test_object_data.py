@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from deltamerge.worker.rewrite import ChangeSpec, FileRewriter
 from deltamerge.worker.scan import FileTask, ScanSpec, scan_file
 from deltamerge.worker.store import DataStore
 from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec
+from tests.stores.azurite import ACCOUNT, account_sas
 from tests.stores.server import SECRET, S3Server
 
 ROWS = pa.schema([("id", pa.int64()), ("noise", pa.binary())])
@@ -159,7 +161,7 @@ def test_how_an_azure_account_is_opened() -> None:
     china = {"account_name": "acct", "sas_key": "sv=1&sig=x", "endpoint": "https://acct.blob.core.chinacloudapi.cn"}
     assert module._azure(china) == pf.AzureFileSystem(
         "acct",
-        sas_token="sv=1&sig=x",
+        sas_token="?sv=1&sig=x",
         blob_storage_authority=".blob.core.chinacloudapi.cn",
         blob_storage_scheme="https",
         dfs_storage_authority=".dfs.core.chinacloudapi.cn",
@@ -168,6 +170,23 @@ def test_how_an_azure_account_is_opened() -> None:
     robot = {"client_id": "i", "client_secret": "s", "tenant_id": "t"}
     assert module._azure({"account_name": "acct", **robot}) == pf.AzureFileSystem("acct", **robot)
     assert module._azure({"account_name": "acct", "client_id": "i"}) == pf.AzureFileSystem("acct", client_id="i")
+
+
+def test_a_sas_token_opens_files_and_is_not_shown(emulator: dict[str, str], container: str) -> None:
+    options = {"account_name": ACCOUNT, "sas_key": account_sas(), "endpoint": emulator["azure_storage_endpoint"]}
+    store = DataStore("azure", f"{container}/t", options)
+    with store.create("part") as sink:
+        sink.write(b"abc")
+    assert store.open("part").read() == b"abc"
+    assert open_store(f"az://{container}/t", options).read("part") == b"abc"
+    wrong = DataStore("azure", f"{container}/t", {**options, "sas_key": account_sas()[:-8] + "SECRET%3D"})
+    for call in (wrong.open, wrong.create):
+        with pytest.raises(OSError, match="Azure Error") as caught:
+            call("part")
+        assert "SECRET" not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(OSError, match=r"x\?\*\*\*&more") as caught, wrong.naming("part"):
+        raise OSError(f"at https://host/x?{wrong.options['sas_key']}&more")
+    assert "SECRET" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_how_google_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
