@@ -27,7 +27,7 @@ from deltamerge.storage.credentials import SECRETS, Options
 from deltamerge.storage.location import AZURE, S3, Location
 
 _PAGE = 1_000
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 _RETRY: Any = {
     "max_retries": 5,
     "retry_timeout": timedelta(seconds=60),

@@ -196,6 +196,7 @@ def test_an_outcome_that_stays_unknown_is_said(store: Store, monkeypatch: pytest
     def broken(*args: object, **kwargs: object) -> None:
         raise oe.GenericError(f"connection reset, sent {SECRET}")
 
+    monkeypatch.setattr(module, "_ATTEMPTS", 2)
     monkeypatch.setattr(module.obstore, "put", broken)
     monkeypatch.setattr(module.obstore, "get", broken)
     with pytest.raises(CommitStateUnknownError) as caught:
