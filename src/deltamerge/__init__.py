@@ -10,21 +10,25 @@ from pyspark.sql import DataFrame, SparkSession
 from deltamerge._version import __version__
 from deltamerge.commands.write import write_table
 from deltamerge.exceptions import catchable
-from deltamerge.log.table import open_log
 from deltamerge.merge.sql import run_sql
 from deltamerge.spark.reading import snapshot_frame
+from deltamerge.spark.storage import open_table
 from deltamerge.tables import DeltaTable
 
 __all__ = ["DeltaTable", "__version__", "read", "sql", "write"]
 
 
 @catchable
-def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
+def read(
+    spark: SparkSession, path: str, version: int | None = None, storage_options: Mapping[str, str] | None = None
+) -> DataFrame:
     """The Delta table at `path` as a lazy DataFrame: its newest version, or the given one.
 
-    Raises an AnalysisException when there is no table or no such version.
+    `storage_options` are credentials and endpoint of an object store (`aws_access_key_id`, `fs.s3a.access.key`, ...); what
+    they leave out comes from the session's settings, then from the environment. Raises an AnalysisException when there is
+    no table or no such version.
     """
-    return snapshot_frame(spark, open_log(path).snapshot(version))
+    return snapshot_frame(spark, open_table(spark, path, storage_options).snapshot(version))
 
 
 @catchable
@@ -45,10 +49,11 @@ def write(
     mode: str = "error",
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> int | None:
     """Write `df` into the Delta table at `path` and return the version made; None when mode `ignore` found a table.
 
     `mode` is error, ignore, append or overwrite, as of Spark's DataFrameWriter; `partition_by` and the table
-    `properties` are for a table that does not exist yet.
+    `properties` are for a table that does not exist yet. `storage_options` as of `read`.
     """
-    return write_table(df, path, mode, partition_by, properties)
+    return write_table(df, path, mode, partition_by, properties, storage_options)

@@ -70,6 +70,10 @@ class StorageError(DeltaMergeError):
     """The store refused or failed: no permission, no space, no answer."""
 
 
+class CommitStateUnknownError(StorageError):
+    """The store stopped answering while a commit was written: it may be there or not. What it names must stay."""
+
+
 class ExecutionError(DeltaMergeError):
     """A job failed while it ran; the table is as it was."""
 

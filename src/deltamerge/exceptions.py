@@ -79,6 +79,10 @@ class DeltaStorageException(_SparkForm, errors.StorageError, SparkRuntimeExcepti
     """The store refused or failed."""
 
 
+class DeltaCommitStateUnknownException(DeltaStorageException, errors.CommitStateUnknownError):
+    """The store stopped answering while a commit was written: it may be there or not."""
+
+
 class DeltaExecutionException(_SparkForm, errors.ExecutionError, SparkRuntimeException):
     """A job failed while it ran."""
 
@@ -142,6 +146,7 @@ _FORMS: dict[type[DeltaMergeError], type[DeltaMergeError]] = {
     errors.InvalidArgumentError: DeltaIllegalArgumentException,
     errors.UnsupportedTableError: DeltaUnsupportedTableFeatureException,
     errors.CorruptTableError: DeltaCorruptTableException,
+    errors.CommitStateUnknownError: DeltaCommitStateUnknownException,
     errors.StorageError: DeltaStorageException,
     errors.ConstraintError: DeltaInvariantViolationException,
     errors.ArithmeticDataError: DeltaArithmeticException,

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from deltamerge.commands.describe import detail_table, frame_of, history_table
 from deltamerge.errors import CorruptTableError, TableNotFoundError
 from deltamerge.exceptions import catchable
-from deltamerge.log.table import DeltaLog, open_log
+from deltamerge.log.table import DeltaLog
 from deltamerge.merge.clauses import Action, Assignment, Clause, MergeSpec, Side
 from deltamerge.merge.plan import plan_merge
 from deltamerge.merge.report import MergeReport
@@ -26,6 +26,7 @@ from deltamerge.spark.catalog import location_of
 from deltamerge.spark.expression import Expression, from_user
 from deltamerge.spark.reading import snapshot_frame
 from deltamerge.spark.sqltext import name_parts_of
+from deltamerge.spark.storage import open_table
 
 ExpressionOrColumn = str | Column
 ColumnMapping = Mapping[str, ExpressionOrColumn]
@@ -44,8 +45,11 @@ class DeltaTable:
     @classmethod
     @catchable
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
-        """The table at `path`. Raises an AnalysisException when there is none."""
-        log = open_log(path, hadoopConf)
+        """The table at `path`. Raises an AnalysisException when there is none.
+
+        `hadoopConf` has credentials and endpoint of an object store, Hadoop's settings or options as of `deltamerge.read`.
+        """
+        log = open_table(sparkSession, path, hadoopConf)
         log.snapshot()
         return cls(sparkSession, log)
 
@@ -60,7 +64,7 @@ class DeltaTable:
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at the path `identifier`."""
         try:
-            open_log(identifier).snapshot()
+            open_table(sparkSession, identifier).snapshot()
         except TableNotFoundError:
             return False
         except CorruptTableError:

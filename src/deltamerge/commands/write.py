@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deltamerge.errors import AnalysisError, DeltaMergeError, InvalidArgumentError, TableNotFoundError
+from deltamerge.errors import AnalysisError, CommitStateUnknownError, DeltaMergeError, InvalidArgumentError, TableNotFoundError
 from deltamerge.log.conflict import ReadSet
 from deltamerge.log.files import TOMBSTONE_SCHEMA, FileSet, Mask, add_files
 from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.table import DeltaLog, open_log
+from deltamerge.log.table import DeltaLog
 from deltamerge.log.transaction import Committed, Proposal, commit, delete_quietly
 from deltamerge.log.upkeep import after_commit
 from deltamerge.protocol.actions import Action, AddFile, Metadata
@@ -33,6 +33,7 @@ from deltamerge.spark.jobs import collect
 from deltamerge.spark.results import added_files
 from deltamerge.spark.schema import from_spark
 from deltamerge.spark.session import engine_name
+from deltamerge.spark.storage import open_table
 from deltamerge.spark.target import write_spec
 from deltamerge.spark.writing import data_frame, laid_out
 
@@ -45,11 +46,13 @@ def write_table(
     mode: str = "error",
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> int | None:
     """Write a frame into the Delta table at `path` and return the version made; None when `ignore` found a table.
 
     `mode` is error (or errorifexists), ignore, append or overwrite, as of Spark's DataFrameWriter. `partition_by` and
-    `properties` are for a new table. Raises AnalysisError, InvalidArgumentError, ConcurrentModificationError.
+    `properties` are for a new table; `storage_options` open an object store.
+    Raises AnalysisError, InvalidArgumentError, ConcurrentModificationError.
     """
     if mode not in MODES:
         raise InvalidArgumentError(
@@ -58,7 +61,7 @@ def write_table(
             parameters={"mode": mode},
             hint=f"One of {', '.join(MODES)}.",
         )
-    log = open_log(path)
+    log = open_table(frame.sparkSession, path, storage_options)
     try:
         snapshot: Snapshot | None = log.snapshot()
     except TableNotFoundError:
@@ -146,6 +149,8 @@ def _committed(
     )
     try:
         committed: Committed = commit(snapshot, proposal)
+    except CommitStateUnknownError:
+        raise  # the commit may be there, and names the files
     except DeltaMergeError:
         delete_quietly(snapshot, [decode_path(file.path) for file in added])
         raise

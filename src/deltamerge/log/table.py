@@ -15,7 +15,7 @@ from deltamerge.log.snapshot import Snapshot, load_snapshot
 from deltamerge.storage import Store, open_store
 
 _KEPT = 64
-_logs: OrderedDict[tuple[str, frozenset[tuple[str, str]]], DeltaLog] = OrderedDict()
+_logs: OrderedDict[tuple[object, ...], DeltaLog] = OrderedDict()
 _logs_lock = threading.Lock()
 
 
@@ -66,10 +66,10 @@ class DeltaLog:
         return kept
 
 
-def open_log(location: str, options: Mapping[str, str] | None = None) -> DeltaLog:
+def open_log(location: str, *options: Mapping[str, str] | None) -> DeltaLog:
     """The log of the table at `location`; the same object for the same place, so that snapshots are shared."""
-    store = open_store(location, options)
-    key = (store.url, frozenset((options or {}).items()))
+    store = open_store(location, *options)
+    key = (store.url, *(frozenset((source or {}).items()) for source in (*options, store.spec.options)))
     with _logs_lock:
         found = _logs.setdefault(key, DeltaLog(store))
         _logs.move_to_end(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deltamerge.log.table import DeltaLog, open_log
+from deltamerge.log.table import DeltaLog
 from deltamerge.merge.clauses import Assignment, Clause, MergeSpec
 from deltamerge.merge.plan import plan_merge
 from deltamerge.merge.resolve import resolve
@@ -20,6 +20,7 @@ from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.literals import Arguments, with_arguments
 from deltamerge.spark.rows import one_row
 from deltamerge.spark.sqltext import name_parts_of, with_ctes, with_short_names
+from deltamerge.spark.storage import open_table
 
 
 def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Frame:
@@ -45,7 +46,7 @@ class BoundStatement:
 
 def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStatement:
     """Open the tables that a statement names; `views` stand for the paths in its queries. Raises AnalysisError."""
-    table = open_log(location_of(spark, statement.target))
+    table = open_table(spark, location_of(spark, statement.target))
     table.snapshot()
     source_name = () if statement.source_is_query or statement.ctes else name_parts_of(statement.source)
     short = [statement.target] if statement.target_alias is None else []

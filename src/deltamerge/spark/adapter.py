@@ -7,7 +7,7 @@ neither can be read the answer is None: nothing is known.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +31,16 @@ _BINARY: dict[str, type[exp.Expression]] = {
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session is a Spark Connect client."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
+    """Hadoop's settings of these names as a classic session has them; {} where they can't be read."""
+    try:
+        hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()
+        found = {name: hadoop.get(name) for name in names}
+    except Exception:
+        return {}
+    return {name: str(value) for name, value in found.items() if value}
 
 
 def estimated_bytes(frame: DataFrame) -> int | None:

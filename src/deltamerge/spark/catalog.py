@@ -10,11 +10,11 @@ from typing import Self
 from pyspark.errors import AnalysisException
 
 from deltamerge.errors import AnalysisError, DeltaMergeError, TableNotFoundError
-from deltamerge.log.table import open_log
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.reading import snapshot_frame
 from deltamerge.spark.sqltext import paths_in
+from deltamerge.spark.storage import open_table
 
 
 def location_of(spark: Session, name: Sequence[str]) -> str:
@@ -40,7 +40,7 @@ def named_frame(spark: Session, name: Sequence[str]) -> Frame:
     except AnalysisError:  # a file by its format, as in parquet.`path`, or nothing: the query says which
         location = None
     if location is not None:
-        return snapshot_frame(spark, open_log(location).snapshot())
+        return snapshot_frame(spark, open_table(spark, location).snapshot())
     return query_frame(spark, f"TABLE {_text(name)}").alias(name[-1])
 
 
@@ -77,7 +77,7 @@ class PathViews:
     def _view(self, path: str) -> str:
         if path not in self._views:
             name = f"__deltamerge_{uuid.uuid4().hex}"
-            snapshot_frame(self._spark, open_log(path).snapshot()).createOrReplaceTempView(name)
+            snapshot_frame(self._spark, open_table(self._spark, path).snapshot()).createOrReplaceTempView(name)
             self._views[path] = name
         return self._views[path]
 
@@ -93,7 +93,7 @@ def _catalog_location(spark: Session, name: Sequence[str]) -> str | None:
         return None
     location = str(details["Location"])
     try:
-        open_log(location).snapshot()
+        open_table(spark, location).snapshot()
     except TableNotFoundError:
         return None
     except DeltaMergeError:

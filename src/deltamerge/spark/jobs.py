@@ -112,6 +112,9 @@ def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMer
     if condition == "DELTAMERGE_CORRUPT_DATA_FILE":
         hint = f"Restore the file from a backup, or restore a version of the table that does not need it. {_UNCHANGED}"
         return CorruptTableError(condition, message, parameters={"file": parameters[0]}, hint=hint)
+    if condition in ("DELTAMERGE_WORKER_WITHOUT_STORE", "DELTAMERGE_FILE_IN_OTHER_STORE"):
+        hint = f"Install a pyarrow that is built with the store's file system, or move the file. {_UNCHANGED}"
+        return StorageError(condition, message, parameters={"place": parameters[0]}, hint=hint)
     kind: type[DeltaMergeError] = ConstraintError
     if condition == "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE":
         kind = ArithmeticDataError

@@ -1,4 +1,8 @@
-"""A snapshot as a lazy DataFrame, with Spark's own Parquet reader and its pushdown wherever the files' layout allows it."""
+"""A snapshot as a lazy DataFrame, with Spark's own Parquet reader and its pushdown wherever the files' layout allows it.
+
+Object stores are read by the Arrow scan: whether Spark's JVM has the store's Hadoop connector, and the same credentials, can't
+be known on every session. That scan reads all columns; select the ones that matter with Spark's reader where that counts.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:
     files = snapshot.files.table()
     if not files.num_rows:
         return empty_frame(spark, snapshot.schema)
-    if not _plain_layout(snapshot, files):
+    if snapshot.store.spec.scheme != "file" or not _plain_layout(snapshot, files):
         return _scanned(spark, snapshot, files)
     root = snapshot.store.url
     reader = spark.read.schema(to_spark(snapshot.schema)).option("__globPaths__", "false")

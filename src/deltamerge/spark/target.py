@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,7 @@ from deltamerge.log.snapshot import Snapshot
 from deltamerge.protocol.partitions import decode_path, parse_partition_values
 from deltamerge.protocol.properties import Properties
 from deltamerge.protocol.schema import ArrayType, MapType, StructType, arrow_schema, arrow_type
+from deltamerge.storage import Store
 from deltamerge.worker.keys import KeyFilter
 from deltamerge.worker.scan import FileTask, ScanSpec
 from deltamerge.worker.stats import StatsColumn
@@ -19,9 +21,13 @@ from deltamerge.worker.write import WriteSpec
 
 
 def data_store(snapshot: Snapshot) -> DataStore:
-    """The table's folder as a worker reaches it."""
-    spec = snapshot.store.spec
-    return DataStore(spec.scheme, spec.root, spec.options)
+    """The table's folder as a worker reaches it; the same object for the same store, so that connections are shared."""
+    return _data_store(snapshot.store)
+
+
+@lru_cache(maxsize=64)
+def _data_store(store: Store) -> DataStore:
+    return DataStore(store.spec.scheme, store.spec.root, store.spec.options)
 
 
 def file_tasks(snapshot: Snapshot, files: pa.Table, zone: str = "UTC") -> list[FileTask]:

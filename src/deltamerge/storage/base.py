@@ -40,6 +40,8 @@ class StoreSpec:
 class Store(Protocol):
     """A flat space of named objects below one root. Names are relative, with `/`, never encoded."""
 
+    def __hash__(self) -> int: ...
+
     @property
     def url(self) -> str:
         """The root, as a user would write it, without secrets."""
@@ -71,7 +73,11 @@ class Store(Protocol):
         ...
 
     def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
-        """Write the object whole and return it, or raise AlreadyExists; of several racing writers exactly one wins."""
+        """Write the object whole and return it, or raise AlreadyExists; of several racing writers exactly one wins.
+
+        `data` must hold something that is this writer's alone, as a commit's txnId is: where an answer got lost, equal bytes
+        show who won. Raises CommitStateUnknownError when even that can't be seen.
+        """
         ...
 
     def delete(self, name: str) -> None:

@@ -68,7 +68,7 @@ class FileRewriter:
         self._others = others
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
         self._source = spec.write.store.open(task.name)
-        self._file = open_parquet(self._source, task.name)
+        self._file = open_parquet(self._source, task.name, spec.write.store.remote)
         self._batches = self._read()
         self._batch: pa.Table | None = None
         self._start = 0
@@ -105,9 +105,13 @@ class FileRewriter:
         stored = pa.schema([field for field in schema if field.name not in self._task.partition])
         present = set(self._file.schema_arrow.names)
         names = [physical_name(field) for field in stored if physical_name(field) in present]
-        for batch in self._file.iter_batches(batch_size=_BATCH_ROWS, columns=names, use_threads=False):
-            table = conform_table(pa.Table.from_batches([batch]), stored)
-            yield with_partition(table, schema, self._task.partition, table.num_rows)
+        # One call a row group: what is fetched together, of a remote file, is held until the next call.
+        for group in range(self._file.num_row_groups):
+            batches = self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
+            with self._spec.write.store.naming(self._task.name):
+                for batch in batches:
+                    table = conform_table(pa.Table.from_batches([batch]), stored)
+                    yield with_partition(table, schema, self._task.partition, table.num_rows)
 
     def _distinct(self, hits: pa.Table) -> pa.Table:
         """The hits without repeated positions, which are counted as collisions unless the clauses fold them."""

@@ -64,13 +64,14 @@ class RowGroup:
     rows: int
 
 
-def open_parquet(source: Any, name: str = "") -> pq.ParquetFile:
+def open_parquet(source: Any, name: str = "", remote: bool = False) -> pq.ParquetFile:
     """A data file that is read piece by piece, never held whole. Raises Refused naming the file when it is no Parquet.
 
+    Of a `remote` file, where a request costs more than bytes, the columns of a row group are fetched together.
     Legacy INT96 timestamps come in microseconds, because nanoseconds only reach from 1677 to 2262.
     """
     try:
-        return pq.ParquetFile(source, pre_buffer=False, coerce_int96_timestamp_unit="us")
+        return pq.ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us")
     except pa.ArrowInvalid as error:
         raise Refused("DELTAMERGE_CORRUPT_DATA_FILE", f"The data file {name} can't be read: {error}", name) from error
 
@@ -90,8 +91,8 @@ def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[Ro
 
 def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
     """The rows of one file that can match, in batches of `spec.output`."""
-    with spec.store.open(task.name) as source:
-        file = open_parquet(source, task.name)
+    with spec.store.open(task.name) as source, spec.store.naming(task.name):
+        file = open_parquet(source, task.name, spec.store.remote)
         for group in row_groups(file, task.share):
             table = _candidates(file, group, spec, task)
             if table is not None and table.num_rows:

@@ -217,7 +217,7 @@ class _OpenFile:
             self._writer.close()
             size = int(self._sink.tell())
             self._sink.close()
-        _, modified = self._store.size_and_time(self.name)
+        modified = self._store.modified(self.name)
         stats = self._stats.finish(self._writer.writer.metadata)
         return WrittenFile(self.name, partition, size, modified, self._stats.rows, stats)
 

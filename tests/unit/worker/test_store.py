@@ -26,15 +26,13 @@ def test_a_file_is_made_with_its_folders_and_read_back(tmp_path: Path) -> None:
         assert source.read() == b"abc"
 
 
-def test_size_in_bytes_and_time_in_milliseconds(tmp_path: Path) -> None:
+def test_the_modification_time_in_milliseconds(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     create(store, "part", b"abc")
     os.utime(tmp_path / "part", (1_600_000_000.25, 1_600_000_000.25))
-    assert store.size_and_time("part") == (3, 1_600_000_000_250)
+    assert store.modified("part") == 1_600_000_000_250
     create(store, "part", b"abcd")
-    size, modified = store.size_and_time("part")
-    assert size == 4
-    assert abs(modified - time.time() * 1000) < 60_000
+    assert abs(store.modified("part") - time.time() * 1000) < 60_000
 
 
 def test_deleting_removes_the_file_and_does_not_mind_if_it_is_gone(tmp_path: Path) -> None:

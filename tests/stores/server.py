@@ -1,0 +1,191 @@
+"""An S3 server on loopback that counts requests, and fails some of them as stores and networks do."""
+
+from __future__ import annotations
+
+import io
+import logging
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qs
+
+import boto3
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.s3.models import s3_backends
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+KEY_ID, SECRET, TOKEN = "AKIALOOPBACKTEST", "s3cr3t/of+the=tests", "t0ken/of+the=tests"
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+Fault = Callable[[Application, dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class S3Server:
+    """Buckets in memory; whoever has a key may do anything.
+
+    `requests` counts by kind: LIST, HEAD, GET, PUT, CREATE (a conditional put), DELETE, POST."""
+
+    def __init__(self) -> None:
+        self._app: Application = DomainDispatcherApplication(create_backend_app)
+        self._lock = threading.Lock()
+        self._server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=_Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.requests: Counter[str] = Counter()
+        self.headers: list[dict[str, str]] = []
+        self.faults: list[Fault] = []
+        self.honours_conditions = True
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def client(self) -> Any:
+        """A client of another make, to look at the buckets from outside."""
+        return boto3.client(
+            "s3", endpoint_url=self.url, aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1"
+        )
+
+    @property
+    def options(self) -> dict[str, str]:
+        """How the store is opened, as object stores' clients name it."""
+        return {
+            "aws_access_key_id": KEY_ID,
+            "aws_secret_access_key": SECRET,
+            "aws_session_token": TOKEN,
+            "aws_endpoint": self.url,
+            "aws_region": "us-east-1",
+        }
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The same as Spark's settings."""
+        return {
+            "spark.hadoop.fs.s3a.access.key": KEY_ID,
+            "spark.hadoop.fs.s3a.secret.key": SECRET,
+            "spark.hadoop.fs.s3a.session.token": TOKEN,
+            "spark.hadoop.fs.s3a.endpoint": self.url,
+            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+        }
+
+    def keys(self, bucket: str, prefix: str = "") -> list[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+    def object(self, bucket: str, key: str) -> bytes:
+        data: bytes = self.client.get_object(Bucket=bucket, Key=key)["Body"].read()
+        return data
+
+    def fill(self, bucket: str, keys: Iterable[str]) -> None:
+        """Put empty objects, without the way over the network."""
+        for key in keys:
+            s3_backends["123456789012"]["aws"].put_object(bucket, key, b"")
+
+    @contextmanager
+    def counting(self) -> Iterator[Counter[str]]:
+        """The requests made within."""
+        before = self.requests.copy()
+        found: Counter[str] = Counter()
+        yield found
+        found.update(self.requests - before)
+
+    def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        kind = _kind(environ)
+        if "Boto3" not in environ.get("HTTP_USER_AGENT", ""):
+            self.requests[kind] += 1
+            self.headers.append({name: str(value) for name, value in environ.items() if name.startswith("HTTP_")})
+        if kind == "CREATE" and self.faults:
+            return self.faults.pop(0)(self._locked, environ, start_response)
+        if not self.honours_conditions:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        return self._locked(environ, start_response)
+
+    def _locked(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        # The server's check of a condition and its write are two steps, which real stores make one.
+        with self._lock:
+            return list(self._app(environ, start_response))
+
+
+def _kind(environ: dict[str, Any]) -> str:
+    method = str(environ["REQUEST_METHOD"])
+    query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+    if method == "GET" and "list-type" in query:
+        return "LIST"
+    if method == "PUT" and "HTTP_IF_NONE_MATCH" in environ:
+        return "CREATE"
+    if method == "POST" and "delete" in query:
+        return "DELETE"
+    return method
+
+
+class _Handler(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log(self, *args: object) -> None:
+        """Say nothing."""
+
+
+def served_but_answer_is(status: str) -> Fault:
+    """The request is served, and its answer replaced."""
+
+    def fault(app: Application, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        list(app(environ, lambda *args: None))
+        return _answer(status, start_response)
+
+    return fault
+
+
+def answered(status: str, code: str = "Refused") -> Fault:
+    """The request is not served."""
+
+    def fault(app: Application, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        _body(environ)
+        return _answer(status, start_response, code)
+
+    return fault
+
+
+def served_but_cut_off(app: Application, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """The request is served, and the connection breaks before the answer."""
+    list(app(environ, lambda *args: None))
+    return cut_off(app, environ, start_response)
+
+
+def cut_off(app: Application, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """The connection breaks before the request is served."""
+    environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+    return _answer("500 Internal Server Error", start_response)
+
+
+def overtaken_by(data: bytes) -> Fault:
+    """Another writer's object comes first, and the answer is lost."""
+
+    def fault(app: Application, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        _body(environ)
+        other = {**environ, "wsgi.input": io.BytesIO(data), "CONTENT_LENGTH": str(len(data))}
+        list(app(other, lambda *args: None))
+        return _answer("500 Internal Server Error", start_response)
+
+    return fault
+
+
+def _body(environ: dict[str, Any]) -> bytes:
+    data: bytes = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    return data
+
+
+def _answer(status: str, start_response: Callable[..., Any], code: str = "InternalError") -> Iterable[bytes]:
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>by test</Message></Error>".encode()
+    start_response(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
