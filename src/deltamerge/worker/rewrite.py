@@ -1,7 +1,8 @@
 """Copy-on-write in place: a file is read, its modified rows leave, their new versions come in, and it is written again.
 
-Unmodified rows never leave Arrow. Modified rows arrive ordered by position and are worked in as the file streams by, so
-that memory holds a batch of the file and the modified rows of that batch, whatever their sizes.
+Unmodified rows never leave Arrow; rows that the file's deletion vector deletes stay behind. Modified rows arrive ordered by
+position and are worked in as the file streams by, so that memory holds a batch of the file and the modified rows of that
+batch, whatever their sizes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from deltamerge.worker.columns import conform_table, physical_name
 from deltamerge.worker.scan import ROW, FileTask, open_parquet, with_partition
+from deltamerge.worker.vectors import living, read_vector
 from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec, WrittenFile, split_by_partition
 
 CLAUSE = "__deltamerge_clause"
@@ -69,6 +71,7 @@ class FileRewriter:
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
         self._source = spec.write.store.open(task.name)
         self._file = open_parquet(self._source, task.name)
+        self._deleted = read_vector(task.vector, task.name, self._file.metadata.num_rows)
         self._batches = self._read()
         self._batch: pa.Table | None = None
         self._start = 0
@@ -148,14 +151,16 @@ class FileRewriter:
         return hits.slice(0, cut) if cut else None
 
     def _apply(self, batch: pa.Table, start: int, hits: pa.Table | None) -> None:
+        stays = living(self._deleted, start, batch.num_rows)
         if hits is None:
-            self._copied += batch.num_rows
-            self._writer.write(batch)
+            kept = batch if stays is None else batch.filter(pa.array(stays))
+            self._copied += kept.num_rows
+            self._writer.write(kept)
             return
         positions = hits.column(ROW).to_numpy() - start
         clauses = hits.column(CLAUSE).to_numpy()
         self._counts += np.bincount(clauses, minlength=len(self._counts))
-        stays = np.ones(batch.num_rows, np.bool_)
+        stays = np.ones(batch.num_rows, np.bool_) if stays is None else stays
         stays[positions] = False
         kept = batch.filter(pa.array(stays))
         self._copied += kept.num_rows

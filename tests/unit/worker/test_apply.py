@@ -22,7 +22,7 @@ from deltamerge.worker.refusal import Refused
 from deltamerge.worker.results import ADD, COUNTS, RESULT_SCHEMA, TOUCHED, unpack_partition
 from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, ClauseAction
 from deltamerge.worker.scan import FILE, ROW, FileTask
-from tests.unit.worker.data import bag, data_files, examples, folder, read_rows, write_spec
+from tests.unit.worker.data import bag, data_files, examples, folder, read_rows, vector_of, write_spec
 
 Row = tuple[Any, ...]
 
@@ -57,9 +57,10 @@ class Hit:
 
 @dataclass(frozen=True)
 class Change:
-    """Files with their rows, and what happens to them."""
+    """Files with their rows, those that are deleted, and what happens to the others."""
 
     files: list[list[Row]]
+    deleted: list[set[int]]
     clauses: list[ClauseAction]
     hits: list[Hit]
     partitioned: bool
@@ -73,6 +74,8 @@ class Change:
             for number, row in enumerate(self.files[file]):
                 hit = clause_of.get(number)
                 action = self.clauses[hit.clause] if hit else None
+                if number in self.deleted[file]:
+                    continue
                 if hit is None or action is None:
                     found.append(row)
                 elif action.kind == "update":
@@ -90,7 +93,10 @@ class Change:
         hits = {(hit.file, hit.row): hit.clause for hit in self.hits if hit.file is not None}
         inserts = [hit.clause for hit in self.hits if hit.file is None]
         per_clause = [[*hits.values(), *inserts].count(number) for number in range(len(self.clauses))]
-        return [*per_clause, sum(len(self.files[file]) for file in self.touched) - len(hits)]
+        return [*per_clause, sum(self.living(file) for file in self.touched) - len(hits)]
+
+    def living(self, file: int) -> int:
+        return len(self.files[file]) - len(self.deleted[file])
 
     def table(self) -> pa.Table:
         """The modified rows as Spark sends them: only assigned columns, null where a row's clause doesn't assign one."""
@@ -120,7 +126,8 @@ class Change:
             if batch_of_old:
                 stored["id"] = stored["id"].cast(pa.int32())
                 del stored["nested"]
-            task = FileTask(number, f"old-{number}.parquet", partition)
+            vector = vector_of(root, self.deleted[number], inline=number % 2 == 0)
+            task = FileTask(number, f"old-{number}.parquet", partition, vector=vector)
             pq.write_table(pa.table(stored), root / task.name, row_group_size=group_rows)
             tasks[number] = task
         spec = write_spec(root, SCHEMA, partition_columns)
@@ -145,10 +152,12 @@ def changes(draw: st.DrawFn, collide: bool = False) -> tuple[Change, bool]:
     numbers = [number for number, clause in enumerate(clauses) if clause != insert]
     assert len(numbers) == matched
     hits = [Hit(None, None, clauses.index(insert), row) for row in draw(st.lists(rows_of_table, max_size=6)) if insert in clauses]
+    deleted = []
     for file, rows in enumerate(files):
         positions = draw(st.lists(st.integers(0, len(rows) - 1), max_size=20, unique=not (folds or collide)))
+        deleted.append(draw(st.just(set()) | st.sets(st.integers(0, len(rows) - 1))) - set(positions))
         hits += [Hit(file, row, draw(st.sampled_from(numbers)), draw(rows_of_table)) for row in sorted(positions)]
-    return Change(files, clauses, hits, partitioned, folds), old
+    return Change(files, deleted, clauses, hits, partitioned, folds), old
 
 
 def cut(table: pa.Table, cuts: list[int]) -> Iterator[pa.RecordBatch]:
