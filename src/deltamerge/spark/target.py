@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.log.files import FileChunk
 from deltamerge.log.snapshot import Snapshot
+from deltamerge.log.statistics import row_counts
 from deltamerge.protocol.actions import DeletionVector
 from deltamerge.protocol.deletion_vector import vector_reference
 from deltamerge.protocol.partitions import decode_path, parse_partition_values
@@ -28,17 +30,25 @@ def data_store(store: Store) -> DataStore:
     return DataStore(spec.scheme, spec.root, spec.options)
 
 
-def file_tasks(snapshot: Snapshot, files: pa.Table, zone: str = "UTC") -> list[FileTask]:
-    """A task per row of a file table, numbered by the row."""
+def file_tasks(snapshot: Snapshot, files: pa.Table, zone: str = "UTC", counted: bool = False) -> list[FileTask]:
+    """A task per row of a file table, numbered by the row; `counted` ones know the file's rows if its statistics do.
+
+    Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be.
+    """
     partitions = files["partitionValues"].combine_chunks()
     columns = {}
     for field in snapshot.partition_schema:
         texts = pc.map_lookup(partitions, pa.scalar(field.physical_name), "first")
         columns[field.name] = parse_partition_values(texts, arrow_type(field.type), zone)
     vectors = _vectors(snapshot.store, files)
+    rows = row_counts(FileChunk(files.combine_chunks())).to_pylist() if counted else [None] * files.num_rows
     return [
         FileTask(
-            number, decode_path(path), {name: values[number] for name, values in columns.items()}, vector=vectors.get(number)
+            number,
+            decode_path(path),
+            {name: values[number] for name, values in columns.items()},
+            vector=vectors.get(number),
+            rows=rows[number],
         )
         for number, path in enumerate(files["path"].to_pylist())
     ]

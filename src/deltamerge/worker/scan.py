@@ -30,13 +30,17 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True)
 class FileTask:
-    """One data file, or a share of its row groups, to be read. `partition` holds typed values by logical name."""
+    """One data file, or a share of its row groups, to be read. `partition` holds typed values by logical name.
+
+    `rows` counts the file's rows, deleted ones included, where the log does.
+    """
 
     file: int
     name: str
     partition: Mapping[str, pa.Scalar]
     share: tuple[int, int] = (0, 1)
     vector: Vector | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True)
