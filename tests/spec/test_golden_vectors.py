@@ -14,9 +14,7 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 
-GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
-if not GOLDEN.exists():
-    GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
+GOLDEN = next((found for parent in Path(__file__).parents if (found := parent / "shared" / "golden").exists()), Path("golden"))
 
 
 @pytest.mark.parametrize("name", ["dv-partitioned-with-checkpoint", "log-replay-dv-key-cases"])
@@ -24,7 +22,8 @@ def test_the_living_rows_are_read(spark: SparkSession, tmp_path: Path, name: str
     archive = GOLDEN / f"{name}.tar.zst"
     if not archive.exists():
         pytest.skip("the golden tables are not here")
-    data = zstandard.ZstdDecompressor().stream_reader(archive.open("rb")).read()
+    with archive.open("rb") as file:
+        data = zstandard.ZstdDecompressor().stream_reader(file).read()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         tar.extractall(tmp_path, filter="data")
     (delta,) = tmp_path.rglob("_delta_log")
