@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deltamerge.log.dv_files as dv_files
@@ -94,6 +94,7 @@ def test_a_file_with_a_vector_always_has_its_number_of_rows(stats: str | None) -
     assert json.loads(wide_stats(stats, 7, 0)) == {"numRecords": 7, "tightBounds": False}
 
 
+@settings(deadline=None)
 @given(nulls=st.integers(0, 10), deleted=st.integers(0, 9), tight=st.sampled_from([True, False, None]))
 def test_a_column_of_nulls_is_still_known_as_one(nulls: int, deleted: int, tight: bool | None) -> None:
     stats = {"numRecords": 10, "nullCount": {"a": nulls, "s": {"b": nulls}}, **({} if tight is None else {"tightBounds": tight})}

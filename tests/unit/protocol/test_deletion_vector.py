@@ -47,6 +47,7 @@ def test_the_protocols_examples_are_read() -> None:
     assert vector_reference(EXAMPLE, "f") is None
 
 
+@settings(deadline=None)
 @given(st.uuids())
 def test_a_uuid_has_twenty_characters_and_comes_back(id: uuid.UUID) -> None:
     text = z85_encode(id.bytes)
