@@ -103,7 +103,10 @@ def _parameters(outcome: MergeOutcome) -> dict[str, str]:
 
 
 def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
-    """OperationMetrics as delta-spark names them: rows, files, bytes and ms."""
+    """OperationMetrics as delta-spark names them: rows, files, bytes and ms.
+
+    A deletion vector that is updated counts as added and as removed, too.
+    """
     resolved = outcome.pruned.plan.resolved
 
     def rows(side: Side, action: Action) -> int:
@@ -114,6 +117,7 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
     matched_deleted, by_source_deleted = rows(Side.MATCHED, Action.DELETE), rows(Side.BY_SOURCE, Action.DELETE)
     inserted = rows(Side.NOT_MATCHED, Action.INSERT)
     funnel = outcome.pruned.funnel
+    removed_vectors = outcome.touched.num_rows - outcome.touched["deletionVector"].null_count
     updated_vectors = sum(mark.file.deletion_vector is not None for mark in outcome.marked)
     return {
         "numSourceRows": outcome.pruned.source.rows,
@@ -136,9 +140,9 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
         "numTargetBytesRemoved": int(pc.sum(outcome.touched["size"]).as_py() or 0),
         "numTargetChangeFilesAdded": 0,
         "numTargetChangeFileBytes": 0,
-        "numTargetDeletionVectorsAdded": len(outcome.marked) - updated_vectors,
+        "numTargetDeletionVectorsAdded": len(outcome.marked),
         "numTargetDeletionVectorsUpdated": updated_vectors,
-        "numTargetDeletionVectorsRemoved": outcome.touched.num_rows - outcome.touched["deletionVector"].null_count,
+        "numTargetDeletionVectorsRemoved": updated_vectors + removed_vectors,
         "executionTimeMs": int((time.perf_counter() - timing.started) * 1000),
         "materializeSourceTimeMs": timing.source_ms,
         "scanTimeMs": 0,

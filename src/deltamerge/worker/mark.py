@@ -42,8 +42,9 @@ class FileMarker:
         self._counts += np.bincount(clauses, minlength=len(self._counts))
         updates = np.isin(clauses, self._spec.updates)
         if updates.any():
-            old = self._old.take(positions[updates])
-            self._others.write(new_rows(self._spec, old, hits.filter(pa.array(updates)), clauses[updates]))
+            if not updates.all():
+                hits, positions, clauses = hits.filter(pa.array(updates)), positions[updates], clauses[updates]
+            self._others.write(new_rows(self._spec, self._old.take(positions), hits, clauses))
 
     def finish(self) -> ChangedFile:
         """The file's vector, in which all rows modified and deleted before are; or what is left of the file, written again."""

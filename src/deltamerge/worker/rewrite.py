@@ -56,8 +56,8 @@ class ChangeSpec:
     @property
     def kept_columns(self) -> frozenset[str]:
         """The columns that some update leaves as they are."""
-        assigned = [self.clauses[number].assigned for number in self.updates]
-        return frozenset(name for name in self.write.schema.names if any(name not in names for names in assigned))
+        names = frozenset(self.write.schema.names)
+        return names - names.intersection(*(self.clauses[number].assigned for number in self.updates))
 
 
 @dataclass(frozen=True)
@@ -186,15 +186,16 @@ class FileRewriter:
 def new_rows(spec: ChangeSpec, old: pa.Table, hits: pa.Table, clauses: np.ndarray[Any, Any]) -> pa.Table:
     """The rows after their updates: assigned columns from `hits`, the others from `old`; both in the same order."""
     schema = spec.write.schema
+    present = np.unique(clauses).tolist()
     columns = []
     for field in schema:
-        setters = [i for i, clause in enumerate(spec.clauses) if field.name in clause.assigned]
-        chosen = np.isin(clauses, setters)
-        if not chosen.any():
+        setters = [number for number in present if field.name in spec.clauses[number].assigned]
+        if not setters:
             columns.append(old.column(field.name))
             continue
         new = conform_column(hits.column(field.name), field.type)
-        columns.append(new if chosen.all() else pick(pa.array(chosen), new, old.column(field.name)))
+        whole = len(setters) == len(present)
+        columns.append(new if whole else pick(pa.array(np.isin(clauses, setters)), new, old.column(field.name)))
     return pa.table(columns, schema=schema)
 
 
