@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
 from deltamerge.tables import DeltaTable
+from tests.e2e.vectors import ask_for_vectors
 
 
 def make(
@@ -20,12 +21,15 @@ def make(
     *,
     partition_by: Sequence[str] = (),
     files: int = 1,
+    vectors: bool = False,
 ) -> DeltaTable:
-    """A new table with alias t, its rows spread over `files` files in order."""
+    """A new table with alias t, its rows spread over `files` files in order; merges mark rows if `vectors`."""
     step = max(1, -(-len(rows) // files))
     for start in range(0, max(1, len(rows)), step):
         frame = spark.createDataFrame(list(rows[start : start + step]), schema).coalesce(1)
         deltamerge.write(frame, str(path), mode="append", partition_by=partition_by)
+        if vectors and not start:
+            ask_for_vectors(path)
     return DeltaTable.forPath(spark, str(path)).alias("t")
 
 

@@ -1,13 +1,16 @@
-"""Merges through the builder, by each strategy, on small tables."""
+"""Merges through the builder, by each strategy, on small tables, with touched files rewritten and with rows marked."""
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -26,6 +29,17 @@ def strategy(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[st
     spark.conf.set("spark.deltamerge.strategy", request.param)
     yield request.param
     spark.conf.unset("spark.deltamerge.strategy")
+
+
+@pytest.fixture(params=["rewritten", "marked", "mixed"], autouse=True)
+def vectors(request: pytest.FixtureRequest, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    """What becomes of touched files: rewritten, marked, or rewritten only when most of their rows are gone."""
+    marks = request.param != "rewritten"
+    monkeypatch.setattr(sys.modules[__name__], "make", functools.partial(make, vectors=marks))
+    if request.param == "marked":
+        spark.conf.set("spark.deltamerge.rewriteShare", "1")
+    yield marks
+    spark.conf.unset("spark.deltamerge.rewriteShare")
 
 
 def test_upsert_updates_matched_and_inserts_the_others(spark: SparkSession, tmp_path: Path) -> None:
@@ -137,8 +151,8 @@ def test_updating_a_partition_column_moves_the_row(spark: SparkSession, tmp_path
     table.merge(changes, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     expected = [(1, "b", 2), (2, "a", 1), (3, None, 2), (9, "x/y=z", 3)]
     assert content(spark, tmp_path / "t") == sorted(expected)
-    found = deltalake.DeltaTable(str(tmp_path / "t")).to_pyarrow_table().select(["id", "p", "q"]).to_pylist()
-    assert sorted(tuple(row.values()) for row in found) == sorted(expected)
+    rows = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path / "t"))).execute("SELECT id, p, q FROM t")
+    assert sorted(tuple(row.values()) for row in pa.table(rows.read_all()).to_pylist()) == sorted(expected)
 
 
 def test_untouched_files_stay(spark: SparkSession, tmp_path: Path) -> None:

@@ -35,7 +35,11 @@ class ClauseCase:
 
 @dataclass(frozen=True)
 class Case:
-    """One random merge; rows are tuples in the order of the columns."""
+    """One random merge; rows are tuples in the order of the columns.
+
+    `vectors` is None for a table without deletion vectors, "on" for one that writes them, "off" for one that stopped to do
+    so; the rows for which `deleted` is true were deleted before.
+    """
 
     seed: int
     columns: tuple[Column, ...]
@@ -47,6 +51,8 @@ class Case:
     condition: str
     clauses: tuple[ClauseCase, ...]
     properties: tuple[tuple[str, str], ...] = field(default=())
+    vectors: str | None = None
+    deleted: str | None = None
 
     def __str__(self) -> str:
         """The case as one screen of SQL."""
@@ -56,6 +62,7 @@ class Case:
             f"seed {self.seed}",
             f"t ({target}) partitioned by {list(self.partition_by)} in {self.files} files {dict(self.properties)}:",
             *(f"  {row}" for row in self.rows[:30]),
+            f"deletion vectors {self.vectors}, DELETE FROM t WHERE {self.deleted}",
             f"s ({source}):",
             *(f"  {row}" for row in self.source_rows[:30]),
             f"MERGE INTO t USING s ON {self.condition}",
@@ -83,6 +90,7 @@ def make_case(seed: int) -> Case:
     source_rows = [tuple(_value(rng, c.type) for c in source_columns) for _ in range(rng.randint(0, 15))]
     if rng.random() < 0.7:
         source_rows = _distinct(source_rows, [source_columns.index(c) for c in source_columns if c.name.startswith("k")])
+    vectors, deleted = _vectors(random.Random(-seed - 1), columns)
     return Case(
         seed,
         tuple(columns),
@@ -93,7 +101,16 @@ def make_case(seed: int) -> Case:
         tuple(source_rows),
         _condition(rng, keys, data),
         tuple(_clauses(rng, columns)),
+        (("delta.enableDeletionVectors", "true"),) if vectors else (),
+        vectors,
+        deleted,
     )
+
+
+def _vectors(rng: random.Random, columns: list[Column]) -> tuple[str | None, str | None]:
+    vectors = rng.choice((None, "on", "on", "off"))
+    deleted = _test(rng, rng.choice(columns), "t").replace("t.", "", 1) if vectors and rng.random() < 0.7 else None
+    return vectors, deleted
 
 
 def _near(rng: random.Random, type: str) -> str:

@@ -24,6 +24,13 @@ COUNTERS = (
     "numTargetRowsNotMatchedBySourceUpdated",
     "numTargetRowsNotMatchedBySourceDeleted",
 )
+VECTOR_COUNTERS = (
+    "numTargetRowsCopied",
+    "numTargetFilesRemoved",
+    "numTargetDeletionVectorsAdded",
+    "numTargetDeletionVectorsUpdated",
+    "numTargetDeletionVectorsRemoved",
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,10 @@ def make_table(spark: SparkSession, case: Case, path: Path) -> None:
     for key, value in case.properties:
         writer = writer.option(key, value)
     writer.save(str(path))
+    if case.deleted:
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE {case.deleted}")
+    if case.vectors == "off":
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
 
 
 def copy_table(source: Path, target: Path) -> None:
@@ -63,21 +74,27 @@ def run_delta_spark(spark: SparkSession, case: Case, path: Path) -> Result:
 
     table = DeltaTable.forPath(spark, str(path))
     before = table.history(1).collect()[0]["version"]
-    return _run(spark, case, table, lambda: _metrics(table.history(1).collect()[0], before))
+    return _run(spark, case, table, lambda: _metrics(table.history(1).collect()[0], before, names_of(case, 1)))
 
 
-def run_deltamerge(spark: SparkSession, case: Case, path: Path, strategy: str = "auto") -> Result:
-    """Run the case with deltamerge, by a forced strategy if one is given."""
+def names_of(case: Case, share: float) -> tuple[str, ...]:
+    """The counters in which the engines agree: those of files only while no file with a vector is rewritten."""
+    return (*COUNTERS, *VECTOR_COUNTERS) if case.vectors == "on" and share == 1 else COUNTERS
+
+
+def run_deltamerge(spark: SparkSession, case: Case, path: Path, strategy: str = "auto", share: float = 1) -> Result:
+    """Run the case with deltamerge, by a forced strategy if one is given, rewriting files of which more than `share` is gone."""
     spark.conf.set("spark.deltamerge.strategy", strategy)
+    spark.conf.set("spark.deltamerge.rewriteShare", str(share))
     table = deltamerge.tables.DeltaTable.forPath(spark, str(path))
     before = table.history(1).collect()[0]["version"]
-    return _run(spark, case, table, lambda: _metrics(table.history(1).collect()[0], before))
+    return _run(spark, case, table, lambda: _metrics(table.history(1).collect()[0], before, names_of(case, share)))
 
 
-def _metrics(row: Any, before: int) -> dict[str, int] | None:
+def _metrics(row: Any, before: int, names: tuple[str, ...]) -> dict[str, int] | None:
     if row["version"] == before:
         return None
-    return {name: int(row["operationMetrics"].get(name, 0)) for name in COUNTERS}
+    return {name: int(row["operationMetrics"].get(name, 0)) for name in names}
 
 
 def _run(spark: SparkSession, case: Case, table: Any, counters: Callable[[], dict[str, int] | None]) -> Result:

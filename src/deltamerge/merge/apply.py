@@ -16,12 +16,14 @@ from deltamerge.spark.jobs import collect, in_process
 from deltamerge.spark.writing import payload_frame
 from deltamerge.worker.apply import apply_changes
 from deltamerge.worker.results import ADD, RESULT_SCHEMA
-from deltamerge.worker.rewrite import ChangeSpec
+from deltamerge.worker.rewrite import CLAUSE, ChangeSpec
 from deltamerge.worker.scan import FILE, ROW
 
 DRIVER_BYTES = 8 << 20
+MARKER_BYTES = 32 << 20
 _THREADS = 4
 _INSERT_BYTES = 64 << 20
+_TASK_BYTES = 128 << 20
 
 
 def repeated_positions(changes: pa.Table) -> int:
@@ -34,20 +36,31 @@ def repeated_positions(changes: pa.Table) -> int:
 def apply_here(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Sequence[int], description: str) -> pa.Table:
     """Apply changed rows to the files of `spec`, whose bytes are `sizes`; result rows."""
     ordered = changes.sort_by([(FILE, "ascending"), (ROW, "ascending")])
-    pieces = _pieces(ordered)
-    touched = [int(file) for file, _ in pieces if file is not None]
-    total = sum(sizes[file] for file in touched) + changes.nbytes
-    if total <= DRIVER_BYTES:
+    found = _pieces(ordered)
+    reads = [0 if file is None else _read_bytes(spec, file, sizes[file], piece) for file, piece in found]
+    pieces = _bundled(ordered, found, reads) if spec.rewrite_share else [piece for _, piece in found]
+    if sum(reads) <= DRIVER_BYTES and sum(reads) + changes.nbytes <= (MARKER_BYTES if spec.rewrite_share else DRIVER_BYTES):
         with in_process(), ThreadPoolExecutor(_THREADS) as pool:
-            jobs = [pool.submit(_apply, spec, piece, number) for number, (_, piece) in enumerate(pieces)]
+            jobs = [pool.submit(_apply, spec, piece, number) for number, piece in enumerate(pieces)]
             try:
                 batches = [batch for job in jobs for batch in job.result()]
             except BaseException:
                 _discard(spec, jobs)
                 raise
         return pa.Table.from_batches(batches, RESULT_SCHEMA)
-    used = replace(spec, files={file: spec.files[file] for file in touched})
-    return collect(payload_frame(spark, [piece for _, piece in pieces], used), description)
+    used = replace(spec, files={file: spec.files[file] for file, _ in found if file is not None})
+    return collect(payload_frame(spark, pieces, used), description)
+
+
+def _read_bytes(spec: ChangeSpec, file: int, size: int, changes: pa.Table) -> int:
+    """About how many bytes of a file have to be read to apply its changes: none to mark rows that are set whole."""
+    task = spec.files[file]
+    if not spec.rewrite_share or task.rows is None:
+        return size
+    gone = changes.num_rows + (task.vector.descriptor.cardinality if task.vector else 0)
+    if spec.rewrite_share * task.rows < gone < task.rows:
+        return size
+    return size if spec.kept_columns and np.isin(changes[CLAUSE].to_numpy(), spec.updates).any() else 0
 
 
 def _apply(spec: ChangeSpec, piece: pa.Table, number: int) -> list[pa.RecordBatch]:
@@ -67,7 +80,7 @@ def _discard(spec: ChangeSpec, jobs: Sequence[Future[list[pa.RecordBatch]]]) -> 
 
 
 def _pieces(ordered: pa.Table) -> list[tuple[int | None, pa.Table]]:
-    """The changes of each file, largest first, then the inserted rows in as few pieces as fit."""
+    """The changes of each file, in order, then the inserted rows in as few pieces as fit."""
     files = pc.fill_null(ordered[FILE], -1).to_numpy()
     placed = int((files >= 0).sum())
     found: list[tuple[int | None, pa.Table]] = []
@@ -79,3 +92,15 @@ def _pieces(ordered: pa.Table) -> list[tuple[int | None, pa.Table]]:
         step = -(-inserted.num_rows // max(1, inserted.nbytes // _INSERT_BYTES))
         found += [(None, inserted.slice(start, step)) for start in range(0, inserted.num_rows, step)]
     return found
+
+
+def _bundled(ordered: pa.Table, found: Sequence[tuple[int | None, pa.Table]], reads: Sequence[int]) -> list[pa.Table]:
+    """Neighbouring pieces together, as far as one task's work allows: each task writes new rows to a file of its own."""
+    bundles: list[pa.Table] = []
+    start = end = written = read = 0
+    for (_, piece), size in zip(found, reads, strict=True):
+        if end > start and (written + piece.nbytes > _INSERT_BYTES or read + size > _TASK_BYTES):
+            bundles.append(ordered.slice(start, end - start))
+            start, written, read = end, 0, 0
+        end, written, read = end + piece.num_rows, written + piece.nbytes, read + size
+    return [*bundles, ordered.slice(start, end - start)] if end > start else bundles

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
 from deltamerge.errors import CommitStateUnknownError, DeltaMergeError
 from deltamerge.log.conflict import ReadSet
+from deltamerge.log.dv_files import with_vector, write_vectors
 from deltamerge.log.files import add_files, file_keys
 from deltamerge.log.transaction import Committed, Proposal, commit, delete_quietly
 from deltamerge.log.upkeep import after_commit
 from deltamerge.merge.clauses import Action, Side
 from deltamerge.merge.execute import MergeOutcome
 from deltamerge.protocol.actions import Action as LogAction
+from deltamerge.protocol.actions import DeletionVector
 from deltamerge.protocol.partitions import decode_path
+from deltamerge.protocol.roaring import decode
 
 
 @dataclass(frozen=True)
@@ -44,27 +47,37 @@ def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> Committe
     if outcome.is_empty:
         return CommittedMerge(outcome, metrics, None)
     snapshot = outcome.pruned.plan.resolved.snapshot
-    now = int(time.time() * 1000)
-    actions: list[LogAction] = [file.removed(now) for file in add_files(outcome.touched)]
-    actions += outcome.added
-    proposal = Proposal(
-        operation="MERGE",
-        actions=actions,
-        read=_read_set(outcome),
-        parameters=_parameters(outcome),
-        metrics=metrics,
-        user_metadata=outcome.pruned.plan.resolved.spec.user_metadata,
-        engine=engine,
-    )
+    written = [decode_path(file.path) for file in outcome.added]
     try:
+        vectors, names = write_vectors(snapshot.store, [(mark.vector, decode(mark.vector).rows) for mark in outcome.marked])
+        written += names
+        proposal = Proposal(
+            operation="MERGE",
+            actions=_actions(outcome, vectors),
+            read=_read_set(outcome),
+            parameters=_parameters(outcome),
+            metrics=metrics,
+            user_metadata=outcome.pruned.plan.resolved.spec.user_metadata,
+            engine=engine,
+        )
         committed = commit(snapshot, proposal)
     except CommitStateUnknownError:
         raise  # the commit may be there, and names the files
     except DeltaMergeError:
-        delete_quietly(snapshot, [decode_path(file.path) for file in outcome.added])
+        delete_quietly(snapshot, written)
         raise
     after_commit(committed.snapshot)
     return CommittedMerge(outcome, metrics, committed)
+
+
+def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector]) -> list[LogAction]:
+    """The files that leave, the new ones, and those that stay with another deletion vector."""
+    now = int(time.time() * 1000)
+    actions: list[LogAction] = [file.removed(now) for file in add_files(outcome.touched)]
+    actions += outcome.added
+    for mark, vector in zip(outcome.marked, vectors, strict=True):
+        actions += [mark.file.removed(now), with_vector(mark.file, vector, mark.rows)]
+    return actions
 
 
 def _read_set(outcome: MergeOutcome) -> ReadSet:
@@ -92,7 +105,10 @@ def _parameters(outcome: MergeOutcome) -> dict[str, str]:
 
 
 def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
-    """OperationMetrics as delta-spark names them: rows, files, bytes and ms."""
+    """OperationMetrics as delta-spark names them: rows, files, bytes and ms.
+
+    A deletion vector that is updated counts as added and as removed, too.
+    """
     resolved = outcome.pruned.plan.resolved
 
     def rows(side: Side, action: Action) -> int:
@@ -103,6 +119,8 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
     matched_deleted, by_source_deleted = rows(Side.MATCHED, Action.DELETE), rows(Side.BY_SOURCE, Action.DELETE)
     inserted = rows(Side.NOT_MATCHED, Action.INSERT)
     funnel = outcome.pruned.funnel
+    removed_vectors = outcome.touched.num_rows - outcome.touched["deletionVector"].null_count
+    updated_vectors = sum(mark.file.deletion_vector is not None for mark in outcome.marked)
     return {
         "numSourceRows": outcome.pruned.source.rows,
         "numTargetRowsInserted": inserted,
@@ -124,9 +142,9 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
         "numTargetBytesRemoved": int(pc.sum(outcome.touched["size"]).as_py() or 0),
         "numTargetChangeFilesAdded": 0,
         "numTargetChangeFileBytes": 0,
-        "numTargetDeletionVectorsAdded": 0,
-        "numTargetDeletionVectorsUpdated": 0,
-        "numTargetDeletionVectorsRemoved": 0,
+        "numTargetDeletionVectorsAdded": len(outcome.marked),
+        "numTargetDeletionVectorsUpdated": updated_vectors,
+        "numTargetDeletionVectorsRemoved": updated_vectors + removed_vectors,
         "executionTimeMs": int((time.perf_counter() - timing.started) * 1000),
         "materializeSourceTimeMs": timing.source_ms,
         "scanTimeMs": 0,

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.log.files import add_files
 from deltamerge.log.transaction import delete_quietly
 from deltamerge.merge.apply import apply_here, repeated_positions
 from deltamerge.merge.clauses import Action, Side
@@ -32,26 +33,38 @@ from deltamerge.spark.schema import to_spark
 from deltamerge.spark.shuffle import to_owners
 from deltamerge.spark.target import file_tasks, scan_spec, write_spec
 from deltamerge.spark.writing import written_frame
-from deltamerge.worker.results import COUNTS, TOUCHED
+from deltamerge.worker.results import COUNTS, MARKED, TOUCHED
 from deltamerge.worker.rewrite import ChangeSpec, ClauseAction
 from deltamerge.worker.scan import FileTask
 
 _OWNER_BYTES = 32 << 20
+# A task that marks writes only the updated rows of its files, and each task writes a file of its own.
+_MARKER_BYTES = 256 << 20
 _MOST_OWNERS = 512
 _INSERT_BYTES = 64 << 20
 _MOST_INSERTERS = 64
 
 
 @dataclass(frozen=True)
+class MarkedFile:
+    """A file that stays, of `rows` rows, those in the encoded `vector` deleted."""
+
+    file: AddFile
+    rows: int
+    vector: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
 class MergeOutcome:
     """What the tasks did. `touched` has the rows of the target's files that are replaced; counts are in rows.
 
-    `changed` counts per clause, in the statement's order; `scan_ms` and `rewrite_ms` are wall times.
+    `changed` counts per clause, in the statement's order; `copied` the unmodified rows in files that are replaced.
     """
 
     pruned: PrunedPlan
     added: tuple[AddFile, ...]
     touched: pa.Table = field(repr=False)
+    marked: tuple[MarkedFile, ...] = ()
     changed: tuple[int, ...] = ()
     copied: int = 0
 
@@ -64,12 +77,13 @@ class MergeOutcome:
 def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     """Join, write, and gather. Raises MultipleMatchError, ExecutionError; nothing is committed."""
     plan = pruned.plan
-    tasks = file_tasks(plan.resolved.snapshot, pruned.files)
+    tasks = file_tasks(plan.resolved.snapshot, pruned.files, counted=plan.rewrite_share > 0)
     spec = ChangeSpec(
         write_spec(plan.resolved.snapshot),
         tuple(_action(clause) for clause in plan.resolved.clauses),
         {task.file: task for task in tasks},
         plan.folds_duplicates,
+        plan.rewrite_share,
     )
     changes = _changes_in_arrow(spark, pruned, tasks)
     if changes is not None:
@@ -106,9 +120,16 @@ def _outcome(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], resu
         pruned,
         tuple(file for _, file in added),
         pruned.files.take(pa.array(sorted(touched), pa.int64())),
+        _marked(pruned, result.filter(pc.equal(result["kind"], MARKED)).sort_by("file")),
         tuple(int(n) for n in counts[:-2]),
         int(counts[-2]),
     )
+
+
+def _marked(pruned: PrunedPlan, result: pa.Table) -> tuple[MarkedFile, ...]:
+    files = add_files(pruned.files.take(result["file"].cast(pa.int64())))
+    columns = zip(files, result["rows"].to_pylist(), result["positions"].to_pylist(), strict=True)
+    return tuple(MarkedFile(file, rows, vector) for file, rows, vector in columns)
 
 
 def _description(pruned: PrunedPlan) -> str:
@@ -155,7 +176,8 @@ def _placed(rows: Frame, pruned: PrunedPlan) -> Frame:
     """The changed rows where they are written: with the file that they change, or in as few new files as fit."""
     plan = pruned.plan
     total = int(pc.sum(pruned.files["size"]).as_py() or 0)
-    owners = max(1, min(pruned.files.num_rows, _MOST_OWNERS, total // _OWNER_BYTES + 2))
+    each = _MARKER_BYTES if plan.rewrite_share else _OWNER_BYTES
+    owners = max(1, min(pruned.files.num_rows, _MOST_OWNERS, total // each + 2))
     inserters = 0
     if plan.resolved.of(Side.NOT_MATCHED):
         inserters = max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERT_BYTES))

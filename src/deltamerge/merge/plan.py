@@ -11,10 +11,12 @@ from enum import Enum
 
 from sqlglot import exp
 
+from deltamerge.log.snapshot import Snapshot
 from deltamerge.merge.clauses import Action, Side
 from deltamerge.merge.literals import predicate_of
 from deltamerge.merge.resolve import ResolvedClause, ResolvedMerge
 from deltamerge.merge.scope import Reference, Scope, conjuncts
+from deltamerge.protocol.features import named_features
 from deltamerge.protocol.predicate import ALWAYS, And, Predicate
 from deltamerge.protocol.schema import PrimitiveType
 from deltamerge.spark.expression import Expression
@@ -53,7 +55,8 @@ class MergePlan:
 
     `keys` filter the target by the source's keys; they are empty when nothing can be said, or when target rows without
     a partner matter too; `keys_decide` says that they are the whole search condition. `folds_duplicates` says that several
-    source rows may hit one target row.
+    source rows may hit one target row. Rows are marked in deletion vectors as long as no more than `rewrite_share` of a
+    file's rows are; 0 says that touched files are always written again.
     """
 
     resolved: ResolvedMerge
@@ -65,6 +68,7 @@ class MergePlan:
     folds_duplicates: bool
     keys_decide: bool = False
     strategy: Strategy = Strategy.AUTO
+    rewrite_share: float = 0.0
     reasons: tuple[str, ...] = ()
 
     def explain(self) -> str:
@@ -77,6 +81,7 @@ class MergePlan:
             f"  target predicates: {self.target_predicate if self.target_predicate != ALWAYS else 'none'}",
             f"  target columns:    {', '.join(self.target_columns) or 'none'}",
             f"  source columns:    {', '.join(self.source_columns) or 'none'}",
+            f"  touched files:     {self._touched_files()}",
         ]
         for clause in self.resolved.clauses:
             condition = f" AND {clause.condition.text}" if clause.condition else ""
@@ -84,9 +89,20 @@ class MergePlan:
         lines += [f"  note:              {reason}" for reason in self.reasons]
         return "\n".join(lines)
 
+    def _touched_files(self) -> str:
+        if not self.rewrite_share:
+            return "rewritten"
+        return f"marked by deletion vectors, rewritten when more than {self.rewrite_share:.0%} of their rows are gone"
 
-def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO) -> MergePlan:
-    """Decide how a resolved merge runs; `strategy` forces a choice that is otherwise made by size."""
+
+REWRITE_SHARE = 0.5
+
+
+def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO, rewrite_share: float = REWRITE_SHARE) -> MergePlan:
+    """Decide how a resolved merge runs; `strategy` forces a choice that is otherwise made by size.
+
+    `rewrite_share` is the share of a file's rows that may be gone before it is rewritten, for tables with deletion vectors.
+    """
     reasons: list[str] = []
     needs_all = bool(resolved.of(Side.BY_SOURCE))
     parts = conjuncts(resolved.spec.condition.tree)
@@ -106,8 +122,14 @@ def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO) -> M
         _folds_duplicates(resolved),
         bool(keys) and len(keys) == len(parts),
         strategy,
+        rewrite_share if _writes_vectors(resolved.snapshot) else 0.0,
         tuple(reasons),
     )
+
+
+def _writes_vectors(snapshot: Snapshot) -> bool:
+    """Whether the table's protocol knows deletion vectors, and its properties ask for them."""
+    return snapshot.properties.deletion_vectors and "deletionVectors" in named_features(snapshot.protocol)
 
 
 def _join(resolved: ResolvedMerge) -> Join:

@@ -11,7 +11,7 @@ from deltamerge.log.table import DeltaLog
 from deltamerge.merge.clauses import MergeSpec
 from deltamerge.merge.commit import Timing, commit_merge
 from deltamerge.merge.execute import execute
-from deltamerge.merge.plan import Strategy, plan_merge
+from deltamerge.merge.plan import REWRITE_SHARE, Strategy, plan_merge
 from deltamerge.merge.prune import prune
 from deltamerge.merge.report import MergeReport, report
 from deltamerge.merge.resolve import resolve
@@ -23,6 +23,7 @@ log = logging.getLogger("deltamerge.merge")
 
 
 STRATEGY = "spark.deltamerge.strategy"
+SHARE = "spark.deltamerge.rewriteShare"
 Progress = Callable[[str], None]
 
 
@@ -31,7 +32,7 @@ def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progre
     started = time.perf_counter()
     tell = progress or log.debug
     tell("resolving names and types")
-    plan = plan_merge(resolve(spark, spec, table.snapshot()), _strategy(spark))
+    plan = plan_merge(resolve(spark, spec, table.snapshot()), _strategy(spark), _rewrite_share(spark))
     tell("reading the source")
     source = materialize(spec.source, plan.source_columns)
     ready = time.perf_counter()
@@ -55,3 +56,15 @@ def _strategy(spark: Session) -> Strategy:
         known = ", ".join(strategy.value for strategy in Strategy)
         message = f"The setting {STRATEGY} is {value!r}."
         raise InvalidArgumentError("DELTAMERGE_INVALID_STRATEGY", message, hint=f"One of {known}.") from error
+
+
+def _rewrite_share(spark: Session) -> float:
+    value = setting(spark, SHARE, str(REWRITE_SHARE))
+    try:
+        found = float(value)
+    except ValueError:
+        found = -1.0
+    if 0 <= found <= 1:
+        return found
+    message = f"The setting {SHARE} is {value!r}."
+    raise InvalidArgumentError("DELTAMERGE_INVALID_SHARE", message, hint="A number from 0 (always rewrite) to 1 (never).")

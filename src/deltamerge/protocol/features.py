@@ -83,7 +83,7 @@ FEATURES: dict[str, Feature] = {
         Feature("allowColumnDefaults", active=_marks("CURRENT_DEFAULT")),
         Feature("timestampNtz", reader=True, writes=True),
         Feature("vacuumProtocolCheck", reader=True, writes=True),
-        Feature("deletionVectors", reader=True, reads=False),
+        Feature("deletionVectors", reader=True, writes=True),
         Feature("v2Checkpoint", reader=True, reads=False),
         Feature("typeWidening", reader=True, reads=False),
         Feature("typeWidening-preview", reader=True, reads=False),

@@ -49,6 +49,11 @@ class Properties:
         return self.flag("delta.appendOnly")
 
     @property
+    def deletion_vectors(self) -> bool:
+        """`delta.enableDeletionVectors`: whether writers may mark rows instead of rewriting files."""
+        return self.flag("delta.enableDeletionVectors")
+
+    @property
     def checkpoint_interval(self) -> int:
         """`delta.checkpointInterval`, in commits."""
         return max(1, self.number("delta.checkpointInterval", 10))

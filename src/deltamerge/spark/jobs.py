@@ -109,7 +109,7 @@ def translated(error: Exception) -> DeltaMergeError:
 
 def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMergeError:
     """The error for a row that must not be written, or a file that can't be read."""
-    if condition == "DELTAMERGE_CORRUPT_DATA_FILE":
+    if condition.startswith(("DELTAMERGE_CORRUPT_", "DELTA_DELETION_VECTOR_")):
         hint = f"Restore the file from a backup, or restore a version of the table that does not need it. {_UNCHANGED}"
         return CorruptTableError(condition, message, parameters={"file": parameters[0]}, hint=hint)
     if condition in ("DELTAMERGE_WORKER_WITHOUT_STORE", "DELTAMERGE_FILE_IN_OTHER_STORE"):

@@ -1,7 +1,8 @@
-"""A snapshot as a lazy DataFrame, with Spark's own Parquet reader and its pushdown wherever the files' layout allows it.
+"""A snapshot as a lazy DataFrame, with Spark's own Parquet reader and its pushdown wherever the files allow it.
 
-Object stores are read by the Arrow scan: whether Spark's JVM has the store's Hadoop connector, and the same credentials, can't
-be known on every session. That scan reads all columns; select the ones that matter with Spark's reader where that counts.
+They don't where deletion vectors or partition values have to be known that no folder's name tells. Object stores are read by
+the Arrow scan, too: whether Spark's JVM has the store's Hadoop connector, and the same credentials, can't be known on every
+session. That scan reads all columns; select the ones that matter with Spark's reader where that counts.
 """
 
 from __future__ import annotations
@@ -26,8 +27,15 @@ def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:
     files = snapshot.files.table()
     if not files.num_rows:
         return empty_frame(spark, snapshot.schema)
+    plain = pc.is_null(files["deletionVector"])
     if snapshot.store.spec.scheme != "file" or not _plain_layout(snapshot, files):
-        return _scanned(spark, snapshot, files)
+        plain = pa.array([False] * files.num_rows)
+    parts = [files.filter(plain), files.filter(pc.invert(plain))]
+    frames = [read(spark, snapshot, part) for read, part in zip((_parquet, _scanned), parts, strict=True) if part.num_rows]
+    return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+
+
+def _parquet(spark: Session, snapshot: Snapshot, files: pa.Table) -> Frame:
     root = snapshot.store.url
     reader = spark.read.schema(to_spark(snapshot.schema)).option("__globPaths__", "false")
     if snapshot.partition_columns:

@@ -8,51 +8,82 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.log.files import FileChunk
 from deltamerge.log.snapshot import Snapshot
+from deltamerge.log.statistics import row_counts
+from deltamerge.protocol.actions import DeletionVector
+from deltamerge.protocol.deletion_vector import vector_reference
 from deltamerge.protocol.partitions import decode_path, parse_partition_values
 from deltamerge.protocol.properties import Properties
 from deltamerge.protocol.schema import ArrayType, MapType, StructType, arrow_schema, arrow_type
-from deltamerge.storage import Store
+from deltamerge.storage import Store, locate
 from deltamerge.worker.keys import KeyFilter
 from deltamerge.worker.scan import FileTask, ScanSpec
 from deltamerge.worker.stats import StatsColumn
 from deltamerge.worker.store import DataStore
+from deltamerge.worker.vectors import Vector
 from deltamerge.worker.write import WriteSpec
 
 
-def data_store(snapshot: Snapshot) -> DataStore:
-    """The table's folder as a worker reaches it; the same object for the same store, so that connections are shared."""
-    return _data_store(snapshot.store)
-
-
 @lru_cache(maxsize=64)
-def _data_store(store: Store) -> DataStore:
+def data_store(store: Store) -> DataStore:
+    """A store as a worker reaches it; the same object for the same store, so that connections are shared."""
     return DataStore(store.spec.scheme, store.spec.root, store.spec.options)
 
 
-def file_tasks(snapshot: Snapshot, files: pa.Table, zone: str = "UTC") -> list[FileTask]:
-    """A task per row of a file table, numbered by the row."""
+def file_tasks(snapshot: Snapshot, files: pa.Table, zone: str = "UTC", counted: bool = False) -> list[FileTask]:
+    """A task per row of a file table, numbered by the row; `counted` ones know the file's rows if its statistics do.
+
+    Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be.
+    """
     partitions = files["partitionValues"].combine_chunks()
     columns = {}
     for field in snapshot.partition_schema:
         texts = pc.map_lookup(partitions, pa.scalar(field.physical_name), "first")
         columns[field.name] = parse_partition_values(texts, arrow_type(field.type), zone)
+    vectors = _vectors(snapshot.store, files)
+    rows = row_counts(FileChunk(files.combine_chunks())).to_pylist() if counted else [None] * files.num_rows
     return [
-        FileTask(number, decode_path(path), {name: values[number] for name, values in columns.items()})
+        FileTask(
+            number,
+            decode_path(path),
+            {name: values[number] for name, values in columns.items()},
+            vector=vectors.get(number),
+            rows=rows[number],
+        )
         for number, path in enumerate(files["path"].to_pylist())
     ]
 
 
+def _vectors(store: Store, files: pa.Table) -> dict[int, Vector]:
+    """The deletion vectors of the files that have one, by the files' rows. Raises CorruptTableError."""
+    descriptors = files["deletionVector"].combine_chunks()
+    numbers = pc.indices_nonzero(descriptors.is_valid())
+    found: dict[int, Vector] = {}
+    own = data_store(store)
+    for number, path, value in zip(
+        numbers.to_pylist(), files["path"].take(numbers).to_pylist(), descriptors.take(numbers).to_pylist(), strict=True
+    ):
+        descriptor = DeletionVector.from_json(value)
+        reference = vector_reference(descriptor, path)
+        if reference is None:
+            found[number] = Vector(descriptor)
+        else:
+            place, name = locate(store, reference)
+            found[number] = Vector(descriptor, own if place is store else data_store(place), name)
+    return found
+
+
 def scan_spec(snapshot: Snapshot, schema: StructType, keys: KeyFilter | None, ranked: bool = False) -> ScanSpec:
     """How to read columns of the table."""
-    return ScanSpec(data_store(snapshot), arrow_schema(schema), keys, ranked)
+    return ScanSpec(data_store(snapshot.store), arrow_schema(schema), keys, ranked)
 
 
 def write_spec(snapshot: Snapshot) -> WriteSpec:
     """How to write data files of the table."""
     properties = snapshot.properties
     return WriteSpec(
-        store=data_store(snapshot),
+        store=data_store(snapshot.store),
         schema=arrow_schema(snapshot.schema),
         stored=arrow_schema(snapshot.data_schema),
         partition_columns=snapshot.partition_columns,

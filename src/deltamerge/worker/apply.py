@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from deltamerge.worker.results import ADD, COUNTS, TOUCHED, result_batch, written_row
-from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, FileRewriter, Rewritten, conform_column
+from deltamerge.worker.mark import FileMarker
+from deltamerge.worker.results import ADD, COUNTS, MARKED, TOUCHED, result_batch, written_row
+from deltamerge.worker.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, conform_column
 from deltamerge.worker.scan import FILE
 from deltamerge.worker.write import PartitionWriters
 
@@ -17,14 +18,15 @@ from deltamerge.worker.write import PartitionWriters
 def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
     """Apply rows that are ordered by file (inserted rows, which have none, first) and position.
 
-    Yields result batches: the files written, the files touched, and counts: per clause, then copied, then collisions.
+    Yields result batches: the files written, replaced and marked, and counts: per clause, then copied, then collisions.
     """
     inserts = PartitionWriters(spec.write, number)
     counts = np.zeros(len(spec.clauses) + 2, np.int64)
-    current: FileRewriter | None = None
+    changer = FileMarker if spec.rewrite_share else FileRewriter
+    current: FileMarker | FileRewriter | None = None
     open_file: int | None = None
     rows: list[dict[str, Any]] = []
-    finished: list[Rewritten] = []
+    finished: list[ChangedFile] = []
     try:
         for batch in batches:
             for file, hits in _runs(pa.Table.from_batches([batch])):
@@ -35,7 +37,7 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
                 if current is None or file != open_file:
                     if current is not None:
                         finished.append(current.finish())
-                    current, open_file = FileRewriter(spec, spec.files[file], number, inserts), file
+                    current, open_file = changer(spec, spec.files[file], number, inserts), file
                 current.feed(hits)
         if current is not None:
             finished.append(current.finish())
@@ -54,7 +56,10 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
         counts[-2] += done.copied
         counts[-1] += done.collisions
         rows += [written_row(ADD, written) for written in done.written]
-        rows.append({"kind": TOUCHED, "file": done.file, "rows": done.copied})
+        if done.vector is None:
+            rows.append({"kind": TOUCHED, "file": done.file, "rows": done.copied})
+        else:
+            rows.append({"kind": MARKED, "file": done.file, "rows": done.rows, "positions": done.vector})
     rows.append({"kind": COUNTS, "counts": counts.tolist()})
     yield result_batch(rows)
 

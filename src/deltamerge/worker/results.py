@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from deltamerge.worker.write import WrittenFile
 
-ADD, CHANGE, TOUCHED, COUNTS = "add", "cdc", "touched", "counts"
+ADD, CHANGE, TOUCHED, MARKED, COUNTS = "add", "cdc", "touched", "marked", "counts"
 
 RESULT_SCHEMA = pa.schema(
     [

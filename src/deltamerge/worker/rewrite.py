@@ -1,7 +1,8 @@
 """Copy-on-write in place: a file is read, its modified rows leave, their new versions come in, and it is written again.
 
-Unmodified rows never leave Arrow. Modified rows arrive ordered by position and are worked in as the file streams by, so
-that memory holds a batch of the file and the modified rows of that batch, whatever their sizes.
+Unmodified rows never leave Arrow; rows that the file's deletion vector deletes stay behind. Modified rows arrive ordered by
+position and are worked in as the file streams by, so that memory holds a batch of the file and the modified rows of that
+batch, whatever their sizes.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.protocol.roaring import RowSet
 from deltamerge.worker.columns import conform_table, physical_name
+from deltamerge.worker.hits import DistinctHits
 from deltamerge.worker.scan import ROW, FileTask, open_parquet, with_partition
+from deltamerge.worker.vectors import living, read_vector
 from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec, WrittenFile, split_by_partition
 
 CLAUSE = "__deltamerge_clause"
@@ -34,33 +38,53 @@ class ClauseAction:
 class ChangeSpec:
     """How modified rows are applied. Rows carry FILE, ROW, CLAUSE (an index into `clauses`) and columns of new values.
 
-    `folds_duplicates` says that a target row may be hit more than once, which counts once.
+    `folds_duplicates` says that a target row may be hit more than once, which counts once. A file is written again when
+    more than `rewrite_share` of its rows are gone, else they are marked; 0 says that nothing is ever marked.
     """
 
     write: WriteSpec
     clauses: tuple[ClauseAction, ...]
     files: Mapping[int, FileTask]
     folds_duplicates: bool = False
+    rewrite_share: float = 0.0
+
+    @property
+    def updates(self) -> list[int]:
+        """The clauses that update."""
+        return [number for number, clause in enumerate(self.clauses) if clause.kind == "update"]
+
+    @property
+    def kept_columns(self) -> frozenset[str]:
+        """The columns that some update leaves as they are."""
+        names = frozenset(self.write.schema.names)
+        return names - names.intersection(*(self.clauses[number].assigned for number in self.updates))
 
 
 @dataclass(frozen=True)
-class Rewritten:
-    """A file that was written again: the new files, how many of its rows were copied, hit, and hit more than once."""
+class ChangedFile:
+    """What became of a file: the new files, how many of its rows were copied, hit per clause, and hit more than once.
+
+    `vector` has the deleted rows of one that stays, encoded, and `rows` counts all of its rows; None says that it is replaced.
+    """
 
     file: int
     written: list[WrittenFile]
     copied: int
     counts: np.ndarray[Any, Any]
     collisions: int
+    vector: bytes | None = None
+    rows: int = 0
 
 
 class FileRewriter:
     """Rewrites one file. `feed` it the modified rows in order of position, then `finish`.
 
-    Rows whose new values belong to another partition go to `others`.
+    Rows whose new values belong to another partition go to `others`. `deleted` rows stay behind, by default the vector's.
     """
 
-    def __init__(self, spec: ChangeSpec, task: FileTask, number: int, others: PartitionWriters) -> None:
+    def __init__(
+        self, spec: ChangeSpec, task: FileTask, number: int, others: PartitionWriters, deleted: RowSet | None = None
+    ) -> None:
         self._spec = spec
         self._task = task
         folder = task.name.rpartition("/")[0]
@@ -69,31 +93,29 @@ class FileRewriter:
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
         self._source = spec.write.store.open(task.name)
         self._file = open_parquet(self._source, task.name, spec.write.store.remote)
+        self._deleted = read_vector(task.vector, task.name, self._file.metadata.num_rows) if deleted is None else deleted
         self._batches = self._read()
         self._batch: pa.Table | None = None
         self._start = 0
         self._pending: list[pa.Table] = []
-        self._last_row = -1
-        self._last_collision = -1
+        self._distinct = DistinctHits(spec.folds_duplicates)
         self._copied = 0
-        self._collisions = 0
         self._counts = np.zeros(len(spec.clauses), np.int64)
 
     def feed(self, hits: pa.Table) -> None:
         """Take the next modified rows, whose positions are not below those before."""
-        hits = self._distinct(hits)
+        hits = self._distinct.take(hits)
         if not hits.num_rows:
             return
         self._pending.append(hits)
-        self._last_row = int(hits.column(ROW)[-1].as_py())
-        self._advance(self._last_row)
+        self._advance(int(hits.column(ROW)[-1].as_py()))
 
-    def finish(self) -> Rewritten:
+    def finish(self) -> ChangedFile:
         """Copy the rest of the file and close the new one."""
         self._advance(None)
         written = self._writer.close()
         self._source.close()
-        return Rewritten(self._task.file, written, self._copied, self._counts, self._collisions)
+        return ChangedFile(self._task.file, written, self._copied, self._counts, self._distinct.collisions)
 
     def discard(self) -> None:
         """Delete what was written."""
@@ -112,21 +134,6 @@ class FileRewriter:
                 for batch in batches:
                     table = conform_table(pa.Table.from_batches([batch]), stored)
                     yield with_partition(table, schema, self._task.partition, table.num_rows)
-
-    def _distinct(self, hits: pa.Table) -> pa.Table:
-        """The hits without repeated positions, which are counted as collisions unless the clauses fold them."""
-        rows = hits.column(ROW).to_numpy()
-        first = np.empty(len(rows), np.bool_)
-        if len(rows):
-            first[0] = rows[0] != self._last_row
-            first[1:] = rows[1:] != rows[:-1]
-        repeated = np.unique(rows[~first])
-        if not len(repeated):
-            return hits
-        if not self._spec.folds_duplicates:
-            self._collisions += int((repeated > self._last_collision).sum())
-            self._last_collision = int(repeated[-1])
-        return hits.filter(pa.array(first))
 
     def _advance(self, known: int | None) -> None:
         """Write every batch whose hits are all known: those that end at or before position `known`, all for None."""
@@ -152,18 +159,20 @@ class FileRewriter:
         return hits.slice(0, cut) if cut else None
 
     def _apply(self, batch: pa.Table, start: int, hits: pa.Table | None) -> None:
+        stays = living(self._deleted, start, batch.num_rows)
         if hits is None:
-            self._copied += batch.num_rows
-            self._writer.write(batch)
+            kept = batch if stays is None else batch.filter(pa.array(stays))
+            self._copied += kept.num_rows
+            self._writer.write(kept)
             return
         positions = hits.column(ROW).to_numpy() - start
         clauses = hits.column(CLAUSE).to_numpy()
         self._counts += np.bincount(clauses, minlength=len(self._counts))
-        stays = np.ones(batch.num_rows, np.bool_)
+        stays = np.ones(batch.num_rows, np.bool_) if stays is None else stays
         stays[positions] = False
         kept = batch.filter(pa.array(stays))
         self._copied += kept.num_rows
-        updates = np.isin(clauses, [i for i, c in enumerate(self._spec.clauses) if c.kind == "update"])
+        updates = np.isin(clauses, self._spec.updates)
         self._writer.write(kept)
         if updates.any():
             old = batch.take(pa.array(positions[updates]))
@@ -181,15 +190,16 @@ class FileRewriter:
 def new_rows(spec: ChangeSpec, old: pa.Table, hits: pa.Table, clauses: np.ndarray[Any, Any]) -> pa.Table:
     """The rows after their updates: assigned columns from `hits`, the others from `old`; both in the same order."""
     schema = spec.write.schema
+    present = np.unique(clauses).tolist()
     columns = []
     for field in schema:
-        setters = [i for i, clause in enumerate(spec.clauses) if field.name in clause.assigned]
-        chosen = np.isin(clauses, setters)
-        if not chosen.any():
+        setters = [number for number in present if field.name in spec.clauses[number].assigned]
+        if not setters:
             columns.append(old.column(field.name))
             continue
         new = conform_column(hits.column(field.name), field.type)
-        columns.append(new if chosen.all() else pick(pa.array(chosen), new, old.column(field.name)))
+        whole = len(setters) == len(present)
+        columns.append(new if whole else pick(pa.array(np.isin(clauses, setters)), new, old.column(field.name)))
     return pa.table(columns, schema=schema)
 
 

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from deltamerge.protocol.roaring import RowSet
 from deltamerge.worker.columns import conform_table, physical_name
 from deltamerge.worker.keys import KeyFilter
 from deltamerge.worker.refusal import Refused
 from deltamerge.worker.store import DataStore
+from deltamerge.worker.vectors import Vector, living, read_vector
 
 FILE = "__deltamerge_file"
 ROW = "__deltamerge_row"
@@ -28,12 +30,17 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True)
 class FileTask:
-    """One data file, or a share of its row groups, to be read. `partition` holds typed values by logical name."""
+    """One data file, or a share of its row groups, to be read. `partition` holds typed values by logical name.
+
+    `rows` counts the file's rows, deleted ones included, where the log does.
+    """
 
     file: int
     name: str
     partition: Mapping[str, pa.Scalar]
     share: tuple[int, int] = (0, 1)
+    vector: Vector | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,19 +97,25 @@ def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[Ro
 
 
 def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
-    """The rows of one file that can match, in batches of `spec.output`."""
+    """The rows of one file that are not deleted and can match, in batches of `spec.output`."""
     with spec.store.open(task.name) as source, spec.store.naming(task.name):
         file = open_parquet(source, task.name, spec.store.remote)
+        deleted = read_vector(task.vector, task.name, file.metadata.num_rows)
         for group in row_groups(file, task.share):
-            table = _candidates(file, group, spec, task)
+            table = _candidates(file, group, spec, task, deleted)
             if table is not None and table.num_rows:
                 yield from table.to_batches(max_chunksize=_BATCH_ROWS)
 
 
-def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTask) -> pa.Table | None:
+def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTask, deleted: RowSet) -> pa.Table | None:
     rows = np.arange(group.first_row, group.first_row + group.rows, dtype=np.int64)
+    alive = living(deleted, group.first_row, group.rows)
+    if alive is not None and not alive.any():
+        return None
     if spec.keys is None:
-        return _positioned(read_columns(file, group.index, spec.schema, task.partition), task.file, rows, spec, None)
+        table = read_columns(file, group.index, spec.schema, task.partition)
+        table, rows = (table, rows) if alive is None else (table.filter(pa.array(alive)), rows[alive])
+        return _positioned(table, task.file, rows, spec, None)
     wanted = set(spec.keys.columns)
     key_schema = pa.schema([field for field in spec.schema if field.name in wanted])
     if not may_contain(file, group.index, spec.keys, key_schema, task.partition):
@@ -111,6 +124,7 @@ def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: Fil
     arrays = [keys[name] for name in spec.keys.columns]
     ranks = spec.keys.rank(arrays) if spec.ranked else None
     mask = spec.keys.mask(arrays) if ranks is None else np.asarray(ranks.is_valid().to_numpy(zero_copy_only=False))
+    mask = mask if alive is None else mask & alive
     if not mask.any():
         return None
     chosen = np.flatnonzero(mask)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from deltamerge.merge.clauses import Side
 from deltamerge.merge.plan import Join, KeyPair, MergePlan, plan_merge
 from deltamerge.merge.resolve import ResolvedClause
+from deltamerge.protocol.actions import Protocol
 from deltamerge.protocol.predicate import ALWAYS
 from deltamerge.protocol.schema import PrimitiveType, StructField, StructType
 from tests.unit.merge.merges import delete, insert, merge_of, snapshot_of, struct, update
@@ -208,3 +211,31 @@ def test_machine_made_conditions_may_be_as_long_as_they_like(condition: str) -> 
     plan = plan_of(f"t.id = s.id AND ({condition})")
     assert plan.keys == (KeyPair("id", "id"),)
     assert "keys:              id = source.id" in plan.explain()
+
+
+@pytest.mark.parametrize(
+    ("features", "property", "share", "expected"),
+    [
+        (True, "true", 0.5, 0.5),
+        (True, "true", 0.0, 0.0),
+        (True, "false", 0.5, 0.0),
+        (True, None, 0.5, 0.0),
+        (False, "true", 0.5, 0.0),
+    ],
+)
+def test_rows_are_marked_only_where_protocol_and_properties_allow_it(
+    features: bool, property: str | None, share: float, expected: float
+) -> None:
+    names = frozenset({"deletionVectors"})
+    snapshot = snapshot_of(TARGET)
+    snapshot = replace(
+        snapshot,
+        protocol=Protocol(3, 7, names, names) if features else snapshot.protocol,
+        metadata=replace(
+            snapshot.metadata, configuration={"delta.enableDeletionVectors": property} if property is not None else {}
+        ),
+    )
+    plan = plan_merge(merge_of(snapshot, SOURCE, "t.id = s.id", delete()), rewrite_share=share)
+    assert plan.rewrite_share == expected
+    assert ("touched files:     rewritten" in plan.explain()) is not bool(expected)
+    assert ("rewritten when more than 50% of their rows are gone" in plan.explain()) is bool(expected)

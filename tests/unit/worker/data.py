@@ -11,13 +11,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from deltamerge.protocol.actions import DeletionVector
+from deltamerge.protocol.deletion_vector import file_of_vectors, z85_encode
+from deltamerge.protocol.roaring import encode
 from deltamerge.worker.stats import StatsColumn
 from deltamerge.worker.store import DataStore
+from deltamerge.worker.vectors import Vector
 from deltamerge.worker.write import WriteSpec
 
 examples = settings(max_examples=40, deadline=None)
@@ -84,6 +89,20 @@ def write_spec(root: Path, schema: pa.Schema, partition_columns: Sequence[str] =
 def bounded(schema: pa.Schema) -> tuple[StatsColumn, ...]:
     """Statistics with bounds for every column of a flat schema."""
     return tuple(StatsColumn((field.name,), field.type, True) for field in schema)
+
+
+def vector_of(root: Path, rows: Iterable[int], inline: bool = False) -> Vector | None:
+    """A deletion vector of the given rows, in a new file of the folder unless it is `inline`; None for no rows."""
+    positions = np.array(sorted(rows), np.int64)
+    if not len(positions):
+        return None
+    data = encode(positions)
+    if inline:
+        return Vector(DeletionVector("i", z85_encode(data + bytes(-len(data) % 4)), len(data), len(positions)))
+    content, offsets = file_of_vectors([encode(np.array([0])), data])
+    name = f"deletion_vector_{len(list(root.iterdir()))}.bin"
+    (root / name).write_bytes(content)
+    return Vector(DeletionVector("p", name, len(data), len(positions), offsets[1]), store_at(root), name)
 
 
 def data_files(root: Path) -> list[str]:

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 import deltamerge.worker.rewrite as rewrite
 import deltamerge.worker.write as write
+from deltamerge.protocol.roaring import decode
 from deltamerge.worker.apply import apply_changes, inserted_rows
 from deltamerge.worker.refusal import Refused
-from deltamerge.worker.results import ADD, COUNTS, RESULT_SCHEMA, TOUCHED, unpack_partition
+from deltamerge.worker.results import ADD, COUNTS, MARKED, RESULT_SCHEMA, TOUCHED, unpack_partition
 from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, ClauseAction
 from deltamerge.worker.scan import FILE, ROW, FileTask
-from tests.unit.worker.data import bag, data_files, examples, folder, read_rows, write_spec
+from tests.unit.worker.data import bag, data_files, examples, folder, read_rows, vector_of, write_spec
 
 Row = tuple[Any, ...]
 
@@ -57,13 +58,16 @@ class Hit:
 
 @dataclass(frozen=True)
 class Change:
-    """Files with their rows, and what happens to them."""
+    """Files with their rows, those that are deleted, and what happens to the others."""
 
     files: list[list[Row]]
+    deleted: list[set[int]]
     clauses: list[ClauseAction]
     hits: list[Hit]
     partitioned: bool
     folds: bool
+    share: float
+    counted: bool
 
     def after(self) -> list[Row]:
         """All rows of the touched files and the inserted ones, as they must be afterwards."""
@@ -73,6 +77,8 @@ class Change:
             for number, row in enumerate(self.files[file]):
                 hit = clause_of.get(number)
                 action = self.clauses[hit.clause] if hit else None
+                if number in self.deleted[file]:
+                    continue
                 if hit is None or action is None:
                     found.append(row)
                 elif action.kind == "update":
@@ -86,11 +92,20 @@ class Change:
 
     @property
     def counts(self) -> list[int]:
-        """Rows per clause, then rows copied; a target row counts once."""
+        """Rows per clause, then rows copied from files that are written again; a target row counts once."""
         hits = {(hit.file, hit.row): hit.clause for hit in self.hits if hit.file is not None}
         inserts = [hit.clause for hit in self.hits if hit.file is None]
         per_clause = [[*hits.values(), *inserts].count(number) for number in range(len(self.clauses))]
-        return [*per_clause, sum(len(self.files[file]) for file in self.touched) - len(hits)]
+        return [*per_clause, sum(len(self.files[file]) - len(self.gone(file)) for file in self.touched if not self.marks(file))]
+
+    def gone(self, file: int) -> set[int]:
+        """The rows of a file that are not there any more."""
+        return self.deleted[file] | {hit.row for hit in self.hits if hit.file == file and hit.row is not None}
+
+    def marks(self, file: int) -> bool:
+        """Whether the file stays, with a vector."""
+        gone, rows = len(self.gone(file)), len(self.files[file])
+        return gone < rows and 0 < gone <= self.share * rows
 
     def table(self) -> pa.Table:
         """The modified rows as Spark sends them: only assigned columns, null where a row's clause doesn't assign one."""
@@ -120,11 +135,13 @@ class Change:
             if batch_of_old:
                 stored["id"] = stored["id"].cast(pa.int32())
                 del stored["nested"]
-            task = FileTask(number, f"old-{number}.parquet", partition)
+            vector = vector_of(root, self.deleted[number], inline=number % 2 == 0)
+            known = len(rows) if self.counted else None
+            task = FileTask(number, f"old-{number}.parquet", partition, vector=vector, rows=known)
             pq.write_table(pa.table(stored), root / task.name, row_group_size=group_rows)
             tasks[number] = task
         spec = write_spec(root, SCHEMA, partition_columns)
-        return ChangeSpec(spec, tuple(self.clauses), tasks, self.folds)
+        return ChangeSpec(spec, tuple(self.clauses), tasks, self.folds, self.share)
 
 
 @st.composite
@@ -145,10 +162,13 @@ def changes(draw: st.DrawFn, collide: bool = False) -> tuple[Change, bool]:
     numbers = [number for number, clause in enumerate(clauses) if clause != insert]
     assert len(numbers) == matched
     hits = [Hit(None, None, clauses.index(insert), row) for row in draw(st.lists(rows_of_table, max_size=6)) if insert in clauses]
+    deleted = []
     for file, rows in enumerate(files):
         positions = draw(st.lists(st.integers(0, len(rows) - 1), max_size=20, unique=not (folds or collide)))
+        deleted.append(draw(st.just(set()) | st.sets(st.integers(0, len(rows) - 1))) - set(positions))
         hits += [Hit(file, row, draw(st.sampled_from(numbers)), draw(rows_of_table)) for row in sorted(positions)]
-    return Change(files, clauses, hits, partitioned, folds), old
+    share = draw(st.sampled_from([0.0, 0.0, 0.3, 0.6, 1.0]))
+    return Change(files, deleted, clauses, hits, partitioned, folds, share, draw(st.booleans())), old
 
 
 def cut(table: pa.Table, cuts: list[int]) -> Iterator[pa.RecordBatch]:
@@ -179,11 +199,17 @@ def test_rows_counts_and_files_are_those_of_the_model(
             rows = read_rows(root, row["name"], partition, SCHEMA.names)
             assert row["rows"] == len(rows) > 0
             found += rows
+        marked = {row["file"]: row for row in result if row["kind"] == MARKED}
+        for file, row in marked.items():
+            gone = set(decode(row["positions"]).positions().tolist())
+            assert (gone, row["rows"]) == (change.gone(file), len(change.files[file]))
+            found += [values for place, values in enumerate(change.files[file]) if place not in gone]
         assert data_files(root) == sorted([*before, *(row["name"] for row in added)])
     assert batch.schema == RESULT_SCHEMA
     assert bag(found) == bag(change.after())
     assert [row["counts"] for row in result if row["kind"] == COUNTS] == [[*change.counts, 0]]
-    assert [row["file"] for row in result if row["kind"] == TOUCHED] == change.touched
+    assert sorted(marked) == [file for file in change.touched if change.marks(file)]
+    assert [row["file"] for row in result if row["kind"] == TOUCHED] == [f for f in change.touched if not change.marks(f)]
     assert sum(row["rows"] for row in result if row["kind"] == TOUCHED) == change.counts[-1]
 
 

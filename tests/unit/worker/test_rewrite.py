@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import deltamerge.worker.rewrite as rewrite
 import deltamerge.worker.write as write
 from deltamerge.worker.refusal import Refused
-from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, ClauseAction, FileRewriter, Rewritten, conform_column, new_rows, pick
+from deltamerge.worker.rewrite import CLAUSE, ChangedFile, ChangeSpec, ClauseAction, FileRewriter, conform_column, new_rows, pick
 from deltamerge.worker.scan import ROW, FileTask
 from deltamerge.worker.write import PartitionWriters
 from tests.unit.worker.data import MOMENT, UTC_TIME, data_files, examples, folder, read_rows, write_spec
@@ -40,7 +40,7 @@ def hits(rows: list[int], **columns: Any) -> pa.Table:
     return pa.table({ROW: pa.array(rows, pa.int64()), CLAUSE: pa.array([0] * len(rows), pa.int32()), **columns})
 
 
-def rewritten(spec: ChangeSpec, *feeds: pa.Table) -> Rewritten:
+def rewritten(spec: ChangeSpec, *feeds: pa.Table) -> ChangedFile:
     writer = rewriter(spec)
     for feed in feeds:
         writer.feed(feed)

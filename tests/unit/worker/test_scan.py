@@ -17,7 +17,7 @@ import deltamerge.worker.scan as scan
 from deltamerge.worker.columns import PHYSICAL
 from deltamerge.worker.keys import KeyFilter, build_filter
 from deltamerge.worker.scan import FILE, POSITION_FIELDS, RANK, ROW, FileTask, ScanSpec, may_contain, open_parquet, scan_file
-from tests.unit.worker.data import DAY, UTC_TIME, bag, columns_alike, equal_in_spark, examples, folder, store_at, types
+from tests.unit.worker.data import DAY, UTC_TIME, bag, columns_alike, equal_in_spark, examples, folder, store_at, types, vector_of
 
 NAME = "part.parquet"
 NARROW = {pa.int64(): pa.int32(), pa.float64(): pa.float32()}
@@ -25,7 +25,7 @@ NARROW = {pa.int64(): pa.int32(), pa.float64(): pa.float32()}
 
 @dataclass(frozen=True)
 class Scan:
-    """A file with a key column `k` and others, a partition constant `p`, and the keys of a source."""
+    """A file with a key column `k` and others, a partition constant `p`, deleted rows, and the keys of a source."""
 
     type: pa.DataType
     key: list[Any]
@@ -35,6 +35,8 @@ class Scan:
     group_rows: int
     key_is_stored: bool
     ranked: bool
+    deleted: set[int]
+    inline: bool
 
     @property
     def schema(self) -> pa.Schema:
@@ -42,9 +44,13 @@ class Scan:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """The table's rows as the scan has to show them, all of them."""
+        """The file's rows as the scan has to show those that are not deleted."""
         keys = self.key if self.key_is_stored else [None] * len(self.key)
         return [(row, self.part, key, None) for row, key in enumerate(keys)]
+
+    def task(self, root: Path, file: int) -> FileTask:
+        vector = vector_of(root, self.deleted, self.inline)
+        return FileTask(file, NAME, {"p": pa.scalar(self.part, pa.string())}, vector=vector)
 
     def write(self, root: Path) -> None:
         columns = {"k": pa.array(self.key, self.type)} if self.key_is_stored else {}
@@ -57,9 +63,9 @@ class Scan:
         return keys, ranks.to_pylist()
 
     def matches(self) -> list[int]:
-        """The rows whose key a source row has."""
+        """The living rows whose key a source row has."""
         wanted = {self.key_of(row) for row in self.source} - {None}
-        return [row[0] for row in self.rows if self.key_of((row[2], row[1])) in wanted]
+        return [row[0] for row in self.rows if self.key_of((row[2], row[1])) in wanted and row[0] not in self.deleted]
 
     def rank_of(self, ranks: list[int | None]) -> dict[Any, int | None]:
         return {self.key_of(row): rank for row, rank in zip(self.source, ranks, strict=True)}
@@ -83,6 +89,8 @@ def scans(draw: st.DrawFn) -> Scan:
         draw(st.integers(1, 8)),
         draw(st.sampled_from([True, True, True, False])),
         draw(st.booleans()),
+        draw(st.just(set()) | st.sets(st.integers(0, len(key) - 1))),
+        draw(st.booleans()),
     )
 
 
@@ -103,20 +111,22 @@ def test_a_filtered_scan_gives_the_rows_that_a_search_row_by_row_gives(found: Sc
     with folder() as root:
         found.write(root)
         spec = ScanSpec(store_at(root), found.schema, keys, found.ranked)
-        task = FileTask(7, NAME, {"p": pa.scalar(found.part, pa.string())})
+        task = found.task(root, 7)
         parts = [scanned(spec, replace(task, share=(number, shares))) for number in range(shares)]
     assert bag(row for part in parts for row in part) == bag(expected)
 
 
 @examples
 @given(scans(), st.integers(1, 30))
-def test_shares_cover_each_row_group_once(found: Scan, shares: int) -> None:
+def test_shares_cover_each_living_row_once(found: Scan, shares: int) -> None:
     with folder() as root:
         found.write(root)
         spec = ScanSpec(store_at(root), found.schema)
-        task = FileTask(0, NAME, {"p": pa.scalar(found.part, pa.string())})
+        task = found.task(root, 0)
         parts = [scanned(spec, replace(task, share=(number, shares))) for number in range(shares)]
-    assert bag(row for part in parts for row in part) == bag((*row, 0, row[0]) for row in found.rows)
+    assert bag(row for part in parts for row in part) == bag(
+        (*row, 0, row[0]) for row in found.rows if row[0] not in found.deleted
+    )
 
 
 @examples
@@ -200,6 +210,17 @@ def test_data_columns_are_read_for_row_groups_with_candidates_only(tmp_path: Pat
     spec = spec_of(tmp_path, table, {"k": [2, 4]})
     assert scanned(spec, FileTask(0, NAME, {})) == [(2, "e", 0, 4)]
     assert read == [(0, ["k"]), (2, ["k"]), (2, ["v"])]
+
+
+def test_a_row_group_without_living_rows_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"k": range(6)}), tmp_path / NAME, row_group_size=2)
+    read: list[int] = []
+    original = scan.read_columns
+    monkeypatch.setattr(scan, "read_columns", lambda file, group, *rest: read.append(group) or original(file, group, *rest))
+    task = FileTask(0, NAME, {}, vector=vector_of(tmp_path, [0, 2, 3]))
+    found = scanned(ScanSpec(store_at(tmp_path), pa.schema([("k", pa.int64())])), task)
+    assert [row[0] for row in found] == [1, 4, 5]
+    assert read == [0, 2]
 
 
 def test_columns_come_out_by_logical_name(tmp_path: Path) -> None:

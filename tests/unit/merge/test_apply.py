@@ -1,0 +1,78 @@
+"""How changed rows are cut into pieces of work: by file when files are rewritten, in as few as fit when rows are marked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deltamerge.merge.apply as apply
+from deltamerge.merge.apply import _bundled, _pieces, _read_bytes
+from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, ClauseAction
+from deltamerge.worker.scan import FILE, ROW, FileTask
+from tests.unit.worker.data import examples, vector_of, write_spec
+
+SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
+DELETE, PART, WHOLE = (
+    ClauseAction("delete"),
+    ClauseAction("update", frozenset({"id"})),
+    ClauseAction("update", frozenset(SCHEMA.names)),
+)
+
+
+def changes(*files: int | None, clause: int = 0) -> pa.Table:
+    """A modified row for each file named, ordered by file, inserts last."""
+    rows = list(range(len(files)))
+    return pa.table(
+        {FILE: pa.array(files, pa.int32()), ROW: pa.array(rows, pa.int64()), CLAUSE: pa.array([clause] * len(rows), pa.int32())}
+    )
+
+
+@examples
+@given(st.lists(st.integers(0, 5) | st.none(), max_size=20), st.integers(1, 200), st.integers(1, 40))
+def test_bundles_are_all_rows_in_order_and_split_no_file(files: list[int | None], most: int, each: int) -> None:
+    table = changes(*sorted(files, key=lambda file: (file is None, file)))
+    found = _pieces(table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_INSERT_BYTES", most)
+        patch.setattr(apply, "_TASK_BYTES", 100)
+        bundles = _bundled(table, found, [each] * len(found))
+    assert pa.concat_tables([table.slice(0, 0), *bundles]).equals(table)
+    owners = [{file for file in bundle[FILE].to_pylist() if file is not None} for bundle in bundles]
+    assert sum(map(len, owners)) == len(set().union(*owners))
+    assert all(bundle.num_rows for bundle in bundles)
+
+
+def test_small_changes_of_many_files_are_one_piece() -> None:
+    table = changes(0, 0, 3, 7, None, None)
+    assert len(_bundled(table, _pieces(table), [0] * 4)) == 1
+
+
+def read_bytes(root: Path, rows: int | None, hits: int, clause: ClauseAction, share: float = 0.5, dead: int = 0) -> int:
+    vector = vector_of(root, range(dead))
+    task = FileTask(0, "f", {}, vector=vector, rows=rows)
+    spec = ChangeSpec(write_spec(root, SCHEMA), (clause,), {0: task}, rewrite_share=share)
+    return _read_bytes(spec, 0, 1_000, changes(*[0] * hits))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"rows": 10, "hits": 2, "clause": DELETE}, 0),
+        ({"rows": 10, "hits": 2, "clause": WHOLE}, 0),
+        ({"rows": 10, "hits": 2, "clause": PART}, 1_000),
+        ({"rows": 10, "hits": 6, "clause": DELETE}, 1_000),
+        ({"rows": 10, "hits": 10, "clause": DELETE}, 0),
+        ({"rows": 10, "hits": 2, "dead": 4, "clause": DELETE}, 1_000),
+        ({"rows": 10, "hits": 6, "dead": 4, "clause": DELETE}, 0),
+        ({"rows": None, "hits": 2, "clause": DELETE}, 1_000),
+        ({"rows": 10, "hits": 2, "clause": DELETE, "share": 0.0}, 1_000),
+    ],
+    ids=str,
+)
+def test_a_file_is_only_read_for_rows_that_stay_or_columns_that_do(tmp_path: Path, given: dict[str, Any], expected: int) -> None:
+    assert read_bytes(tmp_path, **given) == expected
