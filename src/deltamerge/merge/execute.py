@@ -29,6 +29,7 @@ from deltamerge.spark.jobs import collect
 from deltamerge.spark.results import added_files
 from deltamerge.spark.scan import scan_frame
 from deltamerge.spark.schema import to_spark
+from deltamerge.spark.session import time_zone
 from deltamerge.spark.shuffle import to_owners
 from deltamerge.spark.target import file_tasks, scan_spec, write_spec
 from deltamerge.spark.writing import written_frame
@@ -64,7 +65,7 @@ class MergeOutcome:
 def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     """Join, write, and gather. Raises MultipleMatchError, ExecutionError; nothing is committed."""
     plan = pruned.plan
-    tasks = file_tasks(plan.resolved.snapshot, pruned.files)
+    tasks = file_tasks(plan.resolved.snapshot, pruned.files, time_zone(spark))
     spec = ChangeSpec(
         write_spec(plan.resolved.snapshot),
         tuple(_action(clause) for clause in plan.resolved.clauses),
