@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import DeltaInvariantViolationException
+from deltamerge.merge import execute
 from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import refused
 from tests.e2e.tables import content, make, source
@@ -49,6 +50,15 @@ def test_a_partition_moment_without_a_zone_is_one_of_the_session(spark: SparkSes
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert report.updated == 1
+
+
+@pytest.mark.parametrize("schema", ["id int, m map<string,int>", "m map<string,int>"])
+def test_many_inserted_rows_with_maps(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: str) -> None:
+    monkeypatch.setattr(execute, "_INSERT_BYTES", 1)
+    row = (1, {"k": 1})[-len(schema.split(", ")) :]
+    table = make(spark, tmp_path / "t", schema, [row])
+    table.merge(source(spark, schema, [row, row]), "false").whenNotMatchedInsertAll().execute()
+    assert deltamerge.read(spark, str(tmp_path / "t")).collect() == [row] * 3
 
 
 _VARCHAR = json.dumps(

@@ -22,7 +22,7 @@ from deltamerge.merge.plan import MergePlan, Strategy
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
 from deltamerge.protocol.actions import AddFile
-from deltamerge.protocol.schema import StructType
+from deltamerge.protocol.schema import PrimitiveType, StructType
 from deltamerge.spark.changes import ChangeQuery, ClauseQuery, change_rows
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect
@@ -157,7 +157,9 @@ def _placed(rows: Frame, pruned: PrunedPlan) -> Frame:
     plan = pruned.plan
     total = int(pc.sum(pruned.files["size"]).as_py() or 0)
     owners = max(1, min(pruned.files.num_rows, _MOST_OWNERS, total // _OWNER_BYTES + 2))
+    hashable = [field.name for field in written_columns(plan) if isinstance(field.type, PrimitiveType)]
+    spread_by = plan.resolved.snapshot.partition_columns or hashable
     inserters = 0
     if plan.resolved.of(Side.NOT_MATCHED):
-        inserters = max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERT_BYTES))
-    return to_owners(rows, owners, inserters, plan.resolved.snapshot.partition_columns or written_columns(plan).names)
+        inserters = max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERT_BYTES)) if spread_by else 1
+    return to_owners(rows, owners, inserters, spread_by)
