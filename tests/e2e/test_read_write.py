@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 
 import deltamerge
+from deltamerge.exceptions import DeltaAnalysisException
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import content, make
 
@@ -127,4 +128,22 @@ def test_names_that_no_table_may_have(spark: SparkSession, tmp_path: Path, names
     frame = spark.createDataFrame([tuple(range(len(names)))], ", ".join(f"`c{i}` int" for i in range(len(names))))
     with pytest.raises(AnalysisException):
         deltamerge.write(frame.toDF(*names), str(tmp_path / "t"))
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("folder", ["a b%20c#", "a[x]", "a{y}", "a?", "a*", "a\\b"])
+def test_a_table_below_an_odd_folder_is_read_once(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    path = tmp_path / folder / "t"
+    make(spark, path, "id int", [(1,), (2,)], files=2)
+    assert content(spark, path) == [(1,), (2,)]
+
+
+def test_partition_columns_are_named_once(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(DeltaAnalysisException, match="DELTA_DUPLICATE_COLUMNS_FOUND"):
+        deltamerge.write(spark.range(1).selectExpr("id", "id AS p"), str(tmp_path / "t"), partition_by=["p", "P"])
+
+
+def test_rows_without_columns_make_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(DeltaAnalysisException, match="DELTA_EMPTY_DATA"):
+        deltamerge.write(spark.range(3).select(), str(tmp_path / "t"))
     assert not (tmp_path / "t").exists()

@@ -180,6 +180,12 @@ def _nullable_type(type: DataType) -> DataType:
 
 def check_new_schema(schema: StructType, partition_by: Sequence[str]) -> None:
     """Raise AnalysisError for a schema that no Delta table can have."""
+    if not len(schema):
+        raise AnalysisError(
+            "DELTA_EMPTY_DATA",
+            "The data has no columns, so that no Delta table can be made of it.",
+            hint="Select at least one column.",
+        )
     names = [name.lower() for name in schema.names]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -196,6 +202,13 @@ def check_new_schema(schema: StructType, partition_by: Sequence[str]) -> None:
             f"Found invalid character(s) among ' ,;{{}}()\\n\\t=' in the column names {odd}.",
             parameters={"invalidColumnNames": odd},
             hint="Rename the columns.",
+        )
+    if len({name.lower() for name in partition_by}) < len(partition_by):
+        raise AnalysisError(
+            "DELTA_DUPLICATE_COLUMNS_FOUND",
+            f"Found duplicate column(s) in partition_by: {list(partition_by)}.",
+            parameters={"duplicateCols": list(partition_by)},
+            hint="Column names are the same whatever their case; name each once.",
         )
     for name in partition_by:
         field = schema.find(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from deltamerge.errors import DeltaMergeError, MultipleMatchError
+from deltamerge.errors import MultipleMatchError
 from deltamerge.merge.plan import MergePlan
 from deltamerge.spark.changes import ChangeQuery
 from deltamerge.spark.collisions import collision_rows
@@ -16,7 +16,7 @@ _SHOWN = 5
 def multiple_matches(query: ChangeQuery, plan: MergePlan, count: int) -> MultipleMatchError:
     """The error for `count` target rows with several source rows; up to five of them are looked up."""
     found: list[dict[str, Any]] = []
-    with contextlib.suppress(DeltaMergeError):
+    with contextlib.suppress(Exception):  # whatever the look-up meets, the error to tell is the one that led here
         found = collision_rows(query, _shown_columns(plan), plan.source_columns, _SHOWN)
     lines = [f"  {_values(c['key'])} <- " + " | ".join(_values(row) for row in c["rows"]) for c in found]
     shown = "\n" + "\n".join(lines) if lines else ""

@@ -23,13 +23,14 @@ from deltamerge.merge.plan import MergePlan, Strategy
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
 from deltamerge.protocol.actions import AddFile
-from deltamerge.protocol.schema import StructType
+from deltamerge.protocol.schema import PrimitiveType, StructType
 from deltamerge.spark.changes import ChangeQuery, ClauseQuery, change_rows
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect
 from deltamerge.spark.results import added_files
 from deltamerge.spark.scan import scan_frame
 from deltamerge.spark.schema import to_spark
+from deltamerge.spark.session import time_zone
 from deltamerge.spark.shuffle import to_owners
 from deltamerge.spark.target import file_tasks, scan_spec, write_spec
 from deltamerge.spark.writing import written_frame
@@ -77,7 +78,7 @@ class MergeOutcome:
 def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     """Join, write, and gather. Raises MultipleMatchError, ExecutionError; nothing is committed."""
     plan = pruned.plan
-    tasks = file_tasks(plan.resolved.snapshot, pruned.files, counted=plan.rewrite_share > 0)
+    tasks = file_tasks(plan.resolved.snapshot, pruned.files, time_zone(spark), counted=plan.rewrite_share > 0)
     spec = ChangeSpec(
         write_spec(plan.resolved.snapshot),
         tuple(_action(clause) for clause in plan.resolved.clauses),
@@ -178,7 +179,9 @@ def _placed(rows: Frame, pruned: PrunedPlan) -> Frame:
     total = int(pc.sum(pruned.files["size"]).as_py() or 0)
     each = _MARKER_BYTES if plan.rewrite_share else _OWNER_BYTES
     owners = max(1, min(pruned.files.num_rows, _MOST_OWNERS, total // each + 2))
+    hashable = [field.name for field in written_columns(plan) if isinstance(field.type, PrimitiveType)]
+    spread_by = plan.resolved.snapshot.partition_columns or hashable
     inserters = 0
     if plan.resolved.of(Side.NOT_MATCHED):
-        inserters = max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERT_BYTES))
-    return to_owners(rows, owners, inserters, plan.resolved.snapshot.partition_columns or written_columns(plan).names)
+        inserters = max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERT_BYTES)) if spread_by else 1
+    return to_owners(rows, owners, inserters, spread_by)

@@ -15,6 +15,7 @@ from deltamerge.merge.clauses import Action, Clause, MergeSpec, Side, verify
 from deltamerge.merge.scope import Scope
 from deltamerge.protocol.features import check_writable
 from deltamerge.protocol.schema import DataType, StructField, StructType
+from deltamerge.spark.adapter import alias_of
 from deltamerge.spark.analysis import Check, empty_frame, has_qualifier, types_of, unresolved
 from deltamerge.spark.binding import unbound
 from deltamerge.spark.casts import check_casts, with_fields
@@ -26,6 +27,7 @@ from deltamerge.spark.sqltext import column_reference, name_parts
 
 TARGET = "__deltamerge_target"
 SOURCE = "__deltamerge_source"
+_RESERVED = "__deltamerge_"
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     check_writable(snapshot.protocol, snapshot.metadata, snapshot.store.url)
     _check_append_only(spec, snapshot)
     scope = _scope(spark, spec, snapshot.schema)
+    _check_names(scope)
     spec = _unbound(spec, scope)
     planned = [_planned(clause, scope) for clause in spec.clauses]
     clauses = _typed(spark, spec, scope, planned)
@@ -113,9 +116,21 @@ _Planned = list[tuple[_Place, Expression]]
 
 
 def _scope(spark: Session, spec: MergeSpec, target: StructType) -> Scope:
-    alias = spec.source_alias or _carried_alias(spec)
+    alias = spec.source_alias or alias_of(spec.source) or _carried_alias(spec)
     source = from_spark(spec.source.schema)
     return Scope(target, source, spec.target_alias or TARGET, alias or SOURCE, case_sensitive(spark))
+
+
+def _check_names(scope: Scope) -> None:
+    for side, schema in (("target", scope.target), ("source", scope.source)):
+        reserved = [name for name in schema.names if name.lower().startswith(_RESERVED)]
+        if reserved:
+            raise AnalysisError(
+                "DELTAMERGE_RESERVED_COLUMN_NAME",
+                f"The {side} has columns {reserved}; names that begin with {_RESERVED} are kept for the merge's own columns.",
+                parameters={"columns": reserved},
+                hint="Rename the columns." if side == "target" else "Rename or drop the columns of the source.",
+            )
 
 
 def _carried_alias(spec: MergeSpec) -> str | None:

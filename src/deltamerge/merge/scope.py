@@ -71,6 +71,7 @@ class Scope:
                 names.update(name for name in schema.names if expression.mentions(name))
             else:
                 names.update(reference.path[0] for reference in references if reference.side == side)
+                names.update(name for name in schema.names if expression.overlooks(name))
         return [name for name in schema.names if name in names]
 
     def _references(self, node: exp.Expression | None) -> list[Reference] | None:

@@ -66,6 +66,18 @@ def _connect_bytes(plan: Any) -> int | None:
     return None
 
 
+def alias_of(frame: DataFrame) -> str | None:
+    """The alias that was given to a frame last, None when it has none or is no longer only that."""
+    try:
+        if is_connect(frame.sparkSession):
+            plan = frame._plan
+            return str(plan._alias) if type(plan).__name__ == "SubqueryAlias" else None
+        plan = frame._jdf.queryExecution().analyzed()
+        return str(plan.alias()) if plan.getClass().getSimpleName() == "SubqueryAlias" else None
+    except Exception:
+        return None
+
+
 def tree_of(column: Column) -> exp.Expression | None:
     """A Column's tree in sqlglot's terms; parts that can't be read are `exp.Placeholder`, None when nothing can."""
     try:
@@ -199,8 +211,18 @@ def _plan_numbers(plan: Any) -> Iterator[int]:
             yield from _plan_numbers(child)
 
 
-def with_names(column: Column, frame: DataFrame, rename: Callable[[Any, str], str | None]) -> Column:
-    """The Column with bound columns replaced by names: `rename` is given each one's mark and name, and None keeps it."""
+def with_names(column: Column, frame: DataFrame, rename: Callable[[Any, str], str | None]) -> Column | None:
+    """The Column with bound columns replaced by names: `rename` is given each one's mark and name, and None keeps it.
+
+    None when the Column can't be taken apart.
+    """
+    try:
+        return _with_names(column, frame, rename)
+    except Exception:
+        return None
+
+
+def _with_names(column: Column, frame: DataFrame, rename: Callable[[Any, str], str | None]) -> Column:
     copied: Any = copy.copy(column)
     if is_connect(frame.sparkSession):
         copied._expr = _renamed_proto(copied._expr, rename)

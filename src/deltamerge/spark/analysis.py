@@ -17,7 +17,9 @@ from deltamerge.spark.expression import Expression, quoted
 from deltamerge.spark.frames import Frame, Session, SparkType
 from deltamerge.spark.jobs import local_frame
 from deltamerge.spark.schema import to_spark
+from deltamerge.spark.sqltext import name_parts
 
+_OUT_OF_PLACE = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", "UNSUPPORTED_GENERATOR")
 _NAME = re.compile(r"[\w.`]+(?![\w.`]|\s*\()")
 
 
@@ -60,6 +62,9 @@ def _raise_if_failing(frame: Frame, check: Check, conditions: list[Check], value
 def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -> list[SparkType]:
     for check in conditions:
         frame = frame.where(check.expression.column)
+    computed = [check.expression.column.isNull() for check in values if not name_parts(check.expression.tree)]
+    if computed:
+        frame = frame.where(F.array(*computed).isNotNull())  # no aggregate, window function or generator gets through
     columns = [check.expression.column.alias(f"c{number}") for number, check in enumerate(values)]
     fields = frame.select(F.lit(1).alias("one"), *columns).schema.fields
     return [field.dataType for field in fields[1:]]
@@ -68,9 +73,11 @@ def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -
 def has_qualifier(frame: Frame, qualifier: str) -> bool:
     """Whether columns of a frame can be named with this qualifier."""
     try:
-        return bool(frame.select(F.col(f"{quoted(qualifier)}.*")).schema.fields)
+        found = frame.select(F.col(f"{quoted(qualifier)}.*")).columns
     except AnalysisException:
         return False
+    structs = [field.dataType for field in frame.schema if field.name.lower() == qualifier.lower()]
+    return bool(found) and all(found != getattr(struct, "names", None) for struct in structs)
 
 
 def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -> AnalysisError:
@@ -81,6 +88,13 @@ def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -
         return syntax_error(text, error)
     if condition.startswith("UNRESOLVED"):
         return unresolved(text, check.place, columns)
+    if condition.startswith(_OUT_OF_PLACE):
+        return AnalysisError(
+            "UNSUPPORTED_EXPR_FOR_OPERATOR",
+            f"The {check.place} has an aggregate, window function or generator, which is not one value for a row: {text}",
+            parameters={"invalidExprSqls": text, "clause": check.place},
+            hint="Compute it in the source.",
+        )
     return AnalysisError(
         condition,
         f"{_plain(str(error))} (in {check.place}: {text})",

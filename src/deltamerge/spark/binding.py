@@ -16,9 +16,8 @@ from deltamerge.spark.frames import Frame
 
 
 def is_bound(expression: Expression) -> bool:
-    """Whether the expression names a column of one certain DataFrame."""
-    tree = expression.tree
-    return tree is not None and any(node.name == "bound" for node in tree.find_all(exp.Placeholder))
+    """Whether the expression names a column of one certain DataFrame, or has parts that can't be seen into and may name one."""
+    return expression.tree is not None and expression.tree.find(exp.Placeholder) is not None
 
 
 def unbound(expression: Expression, source: Frame, source_alias: str, target: Iterable[str], target_alias: str) -> Expression:
@@ -33,4 +32,5 @@ def unbound(expression: Expression, source: Frame, source_alias: str, target: It
             return f"{quoted(source_alias)}.{quoted(name)}"
         return f"{quoted(target_alias)}.{quoted(name)}" if name.lower() in names else None
 
-    return from_user(with_names(expression.column, source, rename))
+    named = with_names(expression.column, source, rename)
+    return expression if named is None else from_user(named)

@@ -37,4 +37,4 @@ def collision_rows(query: ChangeQuery, target: Sequence[str], source: Sequence[s
 
 def _struct(alias: str, names: Sequence[str]) -> Column:
     columns = [F.col(f"{quoted(alias)}.{quoted(name)}").alias(name) for name in names]
-    return F.struct(*columns) if columns else F.struct(F.lit(None).alias("row"))
+    return F.struct(*columns) if columns else F.struct(F.lit("any").alias("row"))

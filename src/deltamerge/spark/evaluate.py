@@ -43,7 +43,8 @@ def evaluate_pairs(
 
     `source` and `target` are each an alias, a schema, and the rows of the pairs. None when the names can't be told apart.
     """
-    if source[0].lower() == target[0].lower():
+    aliases = {source[0].lower(), target[0].lower()}
+    if len(aliases) < 2 or any(name.lower() in aliases for _, schema, _ in (source, target) for name in schema.names):
         return None
     columns, fields = _structs(count, source, target)
     frame = local_frame(spark, pa.table(columns), T.StructType(fields))

@@ -13,7 +13,9 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from deltamerge.spark.adapter import tree_of
-from deltamerge.spark.sqltext import name_parts, parse, qualifiers_of, words_of
+from deltamerge.spark.frames import Session
+from deltamerge.spark.session import setting
+from deltamerge.spark.sqltext import identifiers_in, name_parts, parse, qualifiers_of, unseen_words, words_of
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class Expression:
     """An expression over source and target columns.
 
     `words` are the lower-case words that may name columns, None when it could be any; `tree` is None when nothing can
-    be seen. `qualifiers` are the names before a dot, which may be aliases.
+    be seen. `qualifiers` are the names before a dot, which may be aliases; `unseen` the words that the tree holds no
+    identifier for.
     """
 
     column: Column = field(compare=False)
@@ -29,24 +32,37 @@ class Expression:
     tree: exp.Expression | None = field(compare=False, default=None)
     words: frozenset[str] | None = None
     qualifiers: tuple[str, ...] = ()
+    unseen: frozenset[str] = frozenset()
 
     def mentions(self, name: str) -> bool:
         """Whether the expression may use a column of this name; True when in doubt."""
         return self.words is None or name.lower() in self.words
 
+    def overlooks(self, name: str) -> bool:
+        """Whether the expression may use a column of this name though none of its tree's identifiers is it."""
+        return name.lower() in self.unseen
+
 
 def from_user(value: str | Column) -> Expression:
     """The expression of an SQL text or a Column. Raises TypeError for anything else."""
     if isinstance(value, str):
-        tree = parse(value)
+        tree = None if _read_otherwise(value) else parse(value)
         words = words_of(value)
         if tree is None or tree.find(exp.Star) is not None:
             words = None
-        return Expression(F.expr(value), value, tree, words, qualifiers_of(value))
+        return Expression(F.expr(value), value, tree, words, qualifiers_of(value), unseen_words(tree))
     if isinstance(value, Column):
         tree = tree_of(value)
-        return Expression(value, column_text(value), tree, _tree_words(tree), _tree_qualifiers(tree))
+        return Expression(value, column_text(value), tree, _tree_words(tree), _tree_qualifiers(tree), unseen_words(tree))
     raise TypeError(f"an expression must be a string or a Column, not {type(value).__name__}")
+
+
+_READINGS = (('"', "spark.sql.ansi.doubleQuotedIdentifiers"), ("\\", "spark.sql.parser.escapedStringLiterals"))
+
+
+def _read_otherwise(text: str) -> bool:
+    """Whether the session reads the quotes or backslashes of a text in another way than `parse` does."""
+    return any(mark in text and setting(Session.active(), key, "false").lower() == "true" for mark, key in _READINGS)
 
 
 def from_name(*parts: str) -> Expression:
@@ -71,9 +87,8 @@ def column_text(column: Column) -> str:
 def _tree_words(tree: exp.Expression | None) -> frozenset[str] | None:
     if tree is None or tree.find(exp.Placeholder, exp.Star) is not None:
         return None
-    return frozenset(identifier.name.lower() for identifier in tree.find_all(exp.Identifier)) | frozenset(
-        literal.name.lower() for literal in tree.find_all(exp.Literal)
-    )
+    literals = frozenset(literal.name.lower() for literal in tree.find_all(exp.Literal))
+    return identifiers_in(tree) | literals | unseen_words(tree)
 
 
 def _tree_qualifiers(tree: exp.Expression | None) -> tuple[str, ...]:

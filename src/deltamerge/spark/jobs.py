@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -26,6 +27,7 @@ from deltamerge.errors import (
     StorageError,
 )
 from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.schema import nullable
 from deltamerge.spark.session import described, settings
 from deltamerge.worker.refusal import Refused
 
@@ -53,9 +55,12 @@ def collect(frame: Frame, description: str) -> pa.Table:
 
 
 def local_frame(spark: Session, table: pa.Table, schema: T.StructType) -> Frame:
-    """An Arrow table as a frame of local rows. Raises StorageError when there is no room to hand it to Spark."""
+    """An Arrow table as a frame of local rows, all nullable: below a null struct even a field that must not be null is.
+
+    Raises StorageError when there is no room to hand it to Spark.
+    """
     try:
-        return spark.createDataFrame(table, schema=schema)
+        return spark.createDataFrame(table, schema=cast("T.StructType", nullable(schema)))
     except OSError as error:
         raise StorageError(
             "DELTAMERGE_STORAGE_REFUSED",

@@ -46,6 +46,8 @@ def _parquet(spark: Session, snapshot: Snapshot, files: pa.Table) -> Frame:
 
 def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
     """Whether every file lies below the table where Spark derives its partition values from the folders' names."""
+    if _GLOB & set(snapshot.store.url) or pc.any(pc.match_substring_regex(files["path"], _GLOB_IN_PATH)).as_py():
+        return False
     if not snapshot.partition_columns:
         return not pc.any(pc.match_substring_regex(files["path"], r"^([a-zA-Z][a-zA-Z0-9+.-]*:|/)")).as_py()
     if any(str(field.type) not in _FOLDER_TYPES for field in snapshot.partition_schema):
@@ -60,6 +62,9 @@ def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
     return True
 
 
+# Spark lists a file anew for each path with one of these, and so reads its rows several times.
+_GLOB = frozenset("{}[]*?\\")
+_GLOB_IN_PATH = r"[{}\[\]*?\\]|%(7[BbDd]|5[BbCcDd]|2[Aa]|3[Ff])"
 _FOLDER_TYPES = ("byte", "short", "integer", "long", "string", "date", "boolean")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from pyspark.sql.types import ArrayType, MapType, StructField, _parse_datatype_json_value
 from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructType as SparkStruct
-from pyspark.sql.types import _parse_datatype_json_value
 
 from deltamerge.protocol.schema import DataType, StructType, parse_schema, type_value
 
@@ -14,6 +14,17 @@ from deltamerge.protocol.schema import DataType, StructType, parse_schema, type_
 def to_spark(schema: StructType) -> SparkStruct:
     """The Spark schema of a Delta schema."""
     return SparkStruct.fromJson(type_value(schema))
+
+
+def nullable(type: SparkType) -> SparkType:
+    """The type with every nested field, element and value nullable."""
+    if isinstance(type, SparkStruct):
+        return SparkStruct([StructField(f.name, nullable(f.dataType), True, f.metadata) for f in type.fields])
+    if isinstance(type, ArrayType):
+        return ArrayType(nullable(type.elementType))
+    if isinstance(type, MapType):
+        return MapType(nullable(type.keyType), nullable(type.valueType))
+    return type
 
 
 def from_spark(schema: SparkStruct) -> StructType:

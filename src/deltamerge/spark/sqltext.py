@@ -13,12 +13,30 @@ from sqlglot.tokens import Token, TokenType
 DIALECT = "spark"
 
 
+_UNSEEN = "deltamerge_unseen"
+
+
 def parse(text: str) -> exp.Expression | None:
     """The tree of an expression, None when it does not parse as one."""
     try:
-        return sqlglot.parse_one(text, dialect=DIALECT)
+        found = sqlglot.parse_one(text, into=exp.Condition, dialect=DIALECT)
     except (SqlglotError, RecursionError):
         return None
+    if isinstance(found, exp.Command | exp.Block):
+        return None
+    found.meta[_UNSEEN] = (words_of(text) or frozenset()) - identifiers_in(found)
+    return found
+
+
+def identifiers_in(tree: exp.Expression) -> frozenset[str]:
+    """Every identifier of a tree, in lower case."""
+    return frozenset(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
+
+
+def unseen_words(tree: exp.Expression | None) -> frozenset[str]:
+    """The words of a tree's texts that are no identifiers in it: `current_date` is a column for Spark where there is one."""
+    found = () if tree is None else (node.meta.get(_UNSEEN, ()) for node in tree.walk() if node.meta)
+    return frozenset(word for words in found for word in words)
 
 
 def words_of(text: str) -> frozenset[str] | None:

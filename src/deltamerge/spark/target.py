@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -89,6 +90,7 @@ def write_spec(snapshot: Snapshot) -> WriteSpec:
         partition_columns=snapshot.partition_columns,
         stats=stats_columns(snapshot.data_schema, properties),
         required=tuple(_required(snapshot.schema)),
+        lengths=_lengths(snapshot.schema),
         codec=properties.compression,
     )
 
@@ -116,6 +118,15 @@ def _required(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[
             yield (*path, field.name)
         if isinstance(field.type, StructType):
             yield from _required(field.type, (*path, field.name))
+
+
+_SIZED_TEXT = re.compile(r"(?:var)?char\((\d+)\)")
+
+
+def _lengths(schema: StructType) -> dict[str, int]:
+    """The most characters that each CHAR and VARCHAR column holds."""
+    found = {f.name: _SIZED_TEXT.fullmatch(str(f.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))) for f in schema}
+    return {name: int(match[1]) for name, match in found.items() if match}
 
 
 def _leaves(

@@ -9,7 +9,7 @@ import contextlib
 import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,9 @@ class WriteSpec:
     """How data files of a table are written.
 
     `schema` is the Arrow schema of a row by logical names, partition columns included; `stored` that of a data file by
-    physical names. `required` are the paths of logical names that must not be null. `codec` is a Parquet codec's name,
-    `target_bytes` the size at which the next file is begun.
+    physical names. `required` are the paths of logical names that must not be null, `lengths` the most characters that
+    CHAR and VARCHAR columns hold. `codec` is a Parquet codec's name, `target_bytes` the size at which the next file is
+    begun.
     """
 
     store: DataStore
@@ -45,6 +46,7 @@ class WriteSpec:
     partition_columns: tuple[str, ...]
     stats: tuple[StatsColumn, ...]
     required: tuple[tuple[str, ...], ...] = ()
+    lengths: Mapping[str, int] = field(default_factory=dict)
     codec: str = "snappy"
     target_bytes: int = 128 << 20
 
@@ -91,6 +93,7 @@ class DataFileWriter:
         if not table.num_rows:
             return
         check_required(self._spec.required, table)
+        check_lengths(self._spec.lengths, table)
         stored = renamed_table(table.select(self._spec.data_columns), self._spec.stored)
         if not self._group_rows:
             per_row = max(1, stored.nbytes // stored.num_rows)
@@ -245,6 +248,21 @@ def check_required(required: Sequence[tuple[str, ...]], table: pa.Table) -> None
             raise Refused("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", f"NOT NULL constraint violated for column: {name}.", name)
 
 
+def check_lengths(lengths: Mapping[str, int], table: pa.Table) -> None:
+    """Raise Refused when a text is longer than its CHAR or VARCHAR column allows."""
+    for name, most in lengths.items():
+        if name not in table.column_names:
+            continue
+        values: Any = table.column(name)
+        long = values.filter(pc.greater(pc.utf8_length(values), most))
+        if len(long):
+            raise Refused(
+                "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+                f'Value "{long[0].as_py()[:100]}" exceeds char/varchar type length limitation: column {name} holds {most}.',
+                name,
+            )
+
+
 def file_name(task: int, codec: str) -> str:
     """A fresh data file name as Delta's writers make them."""
     extension = _EXTENSIONS.get(codec, f".{codec}")
@@ -255,8 +273,8 @@ def dictionary_columns(sample: pa.Table) -> list[str]:
     """The top-level and nested columns for which a dictionary pays, judged by the distinct values of the first rows."""
     chosen = []
     head = sample.slice(0, _SAMPLE_ROWS)
-    for field in sample.schema:
-        chosen += _paying(field.name, head.column(field.name).combine_chunks())
+    for column in sample.schema:
+        chosen += _paying(column.name, head.column(column.name).combine_chunks())
     return chosen
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from deltamerge.spark.sqltext import column_reference, name_parts, parse, qualifiers_of, words_of
+from deltamerge.spark.sqltext import column_reference, name_parts, parse, qualifiers_of, unseen_words, words_of
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,18 @@ def test_nothing_has_no_name() -> None:
 )
 def test_a_column_reference_is_a_name_and_nothing_else(text: str, is_name: bool) -> None:
     assert (column_reference(text) is not None) == is_name
+
+
+@pytest.mark.parametrize("name", ["comment", "set", "refresh", "begin", "analyze"])
+def test_a_column_named_like_a_statement_is_a_column(name: str) -> None:
+    assert isinstance(parse(name), exp.Column)
+    assert isinstance(parse(f"{name} = 'x'"), exp.EQ)
+
+
+@pytest.mark.parametrize(("text", "word"), [("current_date", "current_date"), ("coalesce(values, 1)", "values")])
+def test_a_word_that_the_tree_has_no_name_for_is_told(text: str, word: str) -> None:
+    assert word in unseen_words(parse(text))
+
+
+def test_a_name_that_the_tree_has_is_not_unseen() -> None:
+    assert not {"id", "t", "s"} & unseen_words(parse("t.id = s.id"))

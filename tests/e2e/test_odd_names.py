@@ -1,0 +1,109 @@
+"""Merges whose columns, aliases and expressions have names that something else has, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from deltamerge.exceptions import DeltaAnalysisException, DeltaMultipleMatchException
+from tests.e2e.refusals import refused
+from tests.e2e.tables import content, make, source
+
+SCHEMA = "id int, name string, n int"
+ROWS = [(1, "a", 10), (2, "b", 20), (3, "c", 30)]
+pytestmark = pytest.mark.usefixtures("strategy")
+
+
+@pytest.mark.parametrize("column", ["comment", "current_date", "values"])
+def test_a_source_column_named_like_a_keyword_or_function(spark: SparkSession, tmp_path: Path, column: str) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    changes = source(spark, f"id int, {column} string", [(1, "A"), (7, "B")])
+    merge = table.merge(changes, "t.id = s.id").whenMatchedUpdate(set={"name": f"coalesce({column}, 'none')"})
+    merge.whenNotMatchedInsert(values={"id": "s.id", "name": column}).execute()
+    assert content(spark, tmp_path / "t") == [(1, "A", 10), (2, "b", 20), (3, "c", 30), (7, "B", None)]
+
+
+def test_a_source_column_named_like_the_sources_alias(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    changes = source(spark, "id int, s int", [(2, None), (3, 5)])
+    table.merge(changes, "t.id = s.id").whenMatchedUpdate("s is not null", {"n": F.lit(7)}).execute()
+    assert content(spark, tmp_path / "t") == [(1, "a", 10), (2, "b", 20), (3, "c", 7)]
+
+
+def test_a_struct_is_no_alias(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    changes = spark.sql("select 'b' as name, named_struct('name', 'c', 'x', 1) as u")
+    table.merge(changes, "u.name = t.name").whenMatchedUpdate(set={"n": "u.x"}).execute()
+    assert content(spark, tmp_path / "t") == [(1, "a", 10), (2, "b", 20), (3, "c", 1)]
+
+
+def test_source_and_target_under_one_alias_are_ambiguous(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    changes = source(spark, SCHEMA, [(2, "B", 21)]).alias("t")
+    with refused(tmp_path, DeltaAnalysisException, "AMBIGUOUS_REFERENCE", "t.id = t.id"):
+        table.merge(changes, "t.id = t.id").whenMatchedDelete().execute()
+
+
+@pytest.mark.parametrize("name", ["__deltamerge_file", "__DELTAMERGE_clause"])
+def test_names_of_the_merges_own_columns_are_refused(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    changes = source(spark, f"id int, {name} int", [(2, 1)])
+    with refused(tmp_path, DeltaAnalysisException, "DELTAMERGE_RESERVED_COLUMN_NAME", name):
+        table.merge(changes, "t.id = s.id").whenMatchedDelete().execute()
+
+
+def test_source_rows_count_though_no_source_column_is_used(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS[:1])
+    report = table.merge(spark.range(2), "false").whenNotMatchedInsert(values={"id": "7"}).run()
+    assert (report.inserted, report.metrics["numSourceRows"]) == (2, 2)
+    assert content(spark, tmp_path / "t") == [(1, "a", 10), (7, None, None), (7, None, None)]
+    with pytest.raises(DeltaMultipleMatchException, match="3 target rows"):
+        table.merge(spark.range(2), "true").whenMatchedUpdate(set={"n": "1"}).execute()
+
+
+def test_bound_columns_within_casts_tests_and_choices(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    df = spark.createDataFrame([(2, "B", 21), (9, "z", 90)], SCHEMA)
+    (
+        table.merge(df, F.col("t.id") == df["id"].cast("int"))
+        .whenMatchedUpdate(df["n"].isin(21, 22), {"n": F.when(df["n"] > 1, df["n"] * 2).otherwise(0)})
+        .whenNotMatchedInsert(df["n"].between(50, 100), {"id": df["id"].cast("int")})
+        .execute()
+    )
+    assert content(spark, tmp_path / "t") == [(1, "a", 10), (2, "b", 42), (3, "c", 30), (9, None, None)]
+
+
+@pytest.mark.parametrize("value", ["max(s.n)", "row_number() over (order by s.n)", "explode(array(1, 2))"])
+def test_what_is_not_one_value_for_a_row_is_refused(spark: SparkSession, tmp_path: Path, value: str) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    merge = table.merge(source(spark, SCHEMA, [(2, "B", 21), (9, "z", 90)]), "t.id = s.id")
+    with refused(tmp_path, AnalysisException, "UNSUPPORTED_EXPR_FOR_OPERATOR", value):
+        merge.whenMatchedUpdate(set={"n": value}).execute()
+    with refused(tmp_path, AnalysisException, "UNSUPPORTED_EXPR_FOR_OPERATOR", value):
+        merge.whenNotMatchedInsert(values={"n": value}).execute()
+
+
+def test_a_condition_is_read_as_the_session_reads_its_quotes(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    changes = source(spark, SCHEMA, [(2, "b", 21)])
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        table.merge(changes, 't.id = s.id AND t.name = s."name"').whenMatchedUpdate(set={"n": "s.n"}).execute()
+    finally:
+        spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    assert content(spark, tmp_path / "t") == [(1, "a", 10), (2, "b", 21), (3, "c", 30)]
+
+
+def test_a_backslash_is_read_as_the_session_reads_it(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, [(1, "\\u0062", 10), (2, "b", 20)], files=2)
+    changes = source(spark, SCHEMA, [(1, "x", 11)])
+    spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    try:
+        table.merge(changes, r"t.id = s.id AND t.name = '\u0062'").whenMatchedUpdate(set={"n": "s.n"}).execute()
+    finally:
+        spark.conf.unset("spark.sql.parser.escapedStringLiterals")
+    assert content(spark, tmp_path / "t") == [(1, "\\u0062", 11), (2, "b", 20)]

@@ -1,0 +1,77 @@
+"""Merges of values that a type holds only in part: null structs, texts with a length, partition moments without a zone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import deltamerge
+from deltamerge.exceptions import DeltaInvariantViolationException
+from deltamerge.merge import execute
+from deltamerge.tables import DeltaTable
+from tests.e2e.refusals import refused
+from tests.e2e.tables import content, make, source
+
+pytestmark = pytest.mark.usefixtures("strategy")
+
+
+def test_a_null_struct_whose_fields_must_not_be_null(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", "id int, st struct<a:int>", [(1, (1,))])
+    changes = spark.sql("select 1 as id, named_struct('a', 2) as st union all select 2, null")
+    table.merge(changes.alias("s"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert content(spark, tmp_path / "t") == [(1, (2,)), (2, None)]
+
+
+def test_a_text_that_is_too_long_for_its_column_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    make(spark, path, "id int, v string", [(1, "x")])
+    _edit_log(path, '{\\"name\\":\\"v\\",\\"type\\":\\"string\\",\\"nullable\\":true,\\"metadata\\":{}}', _VARCHAR)
+    table = DeltaTable.forPath(spark, str(path)).alias("t")
+    fits, long = (source(spark, "id int, v string", [(1, text)]) for text in ("é\u00fc3", "four"))
+    table.merge(fits, "t.id = s.id").whenMatchedUpdateAll().execute()
+    assert content(spark, path) == [(1, "é\u00fc3")]
+    with refused(path, DeltaInvariantViolationException, "DELTA_EXCEED_CHAR_VARCHAR_LIMIT", "four", "column v"):
+        table.merge(long, "t.id = s.id").whenMatchedUpdateAll().execute()
+
+
+def test_a_partition_moment_without_a_zone_is_one_of_the_session(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    frame = spark.sql("select 1 as id, timestamp'2024-01-02 00:00:00' as ts")
+    deltamerge.write(frame, str(path), partition_by=["ts"])
+    _edit_log(path, '"ts":"2024-01-02T00:00:00.000000Z"', '"ts":"2024-01-02 00:00:00"')
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        changes = spark.sql("select 5 as id, timestamp'2024-01-02 00:00:00' as ts")
+        table = DeltaTable.forPath(spark, str(path)).alias("t")
+        report = table.merge(changes.alias("s"), "t.ts = s.ts").whenMatchedUpdate(set={"id": "s.id"}).run()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert report.updated == 1
+
+
+@pytest.mark.parametrize("schema", ["id int, m map<string,int>", "m map<string,int>"])
+def test_many_inserted_rows_with_maps(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: str) -> None:
+    monkeypatch.setattr(execute, "_INSERT_BYTES", 1)
+    row = (1, {"k": 1})[-len(schema.split(", ")) :]
+    table = make(spark, tmp_path / "t", schema, [row])
+    table.merge(source(spark, schema, [row, row]), "false").whenNotMatchedInsertAll().execute()
+    assert deltamerge.read(spark, str(tmp_path / "t")).collect() == [row] * 3
+
+
+_VARCHAR = json.dumps(
+    json.dumps(
+        {"name": "v", "type": "string", "nullable": True, "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"}},
+        separators=(",", ":"),
+    )
+)[1:-1]
+
+
+def _edit_log(path: Path, old: str, new: str) -> None:
+    """The table's first commit with a part of its text exchanged."""
+    commit = path / "_delta_log" / f"{0:020}.json"
+    text = commit.read_text()
+    assert old in text
+    commit.write_text(text.replace(old, new))
