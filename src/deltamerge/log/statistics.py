@@ -202,7 +202,7 @@ def _column(parsed: pa.Table | list[Any], path: Path, type: pa.DataType, length:
     if isinstance(parsed, pa.Table):
         column = parsed[path[0]].combine_chunks()
         for name in path[1:]:
-            column = pc.struct_field(column, name)
+            column = pc.struct_field(column, [column.type.get_field_index(name)])
         return column.cast(type)
     values = [_dig(value, path) for value in parsed]
     return pa.array([_coerce(value, type) for value in values], type) if values else pa.nulls(length, type)

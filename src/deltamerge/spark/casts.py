@@ -26,9 +26,11 @@ def assigned(value: Column, source: T.DataType, target: T.DataType, name: str) -
     """`value`, of Spark type `source`, as one of `target` for the column `name`. Raises AnalysisError without a cast."""
     if same_type(source, target):
         return value
+    if isinstance(source, T.NullType):
+        return value.cast(target)
     if isinstance(target, _NESTED) or (isinstance(source, _NESTED) and not isinstance(target, T.StringType)):
         raise _mismatch(source, target, name)
-    if isinstance(source, T.NullType) or isinstance(target, T.StringType) or _widens(source, target):
+    if isinstance(target, T.StringType) or _widens(source, target):
         return value.cast(target)
     tried = value.try_cast(target)
     failed = value.isNotNull() & tried.isNull()

@@ -33,6 +33,12 @@ for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors):
     cloudpickle.register_pickle_by_value(_package)  # type: ignore[no-untyped-call]
 
 _UNCHANGED = "Nothing was committed; the table is as it was."
+_FILE_HINTS = {
+    "DELTAMERGE_CORRUPT_DATA_FILE": "Restore the file from a backup, or restore a version of the table that does not need it.",
+    "DELTAMERGE_MISSING_FIELD_IDS": "Write the file's rows again with a tool that knows the table's column mapping.",
+    "DELTAMERGE_AMBIGUOUS_COLUMN": "Write the file's rows again with columns whose names differ by more than case.",
+    "DELTAMERGE_ANCIENT_DATETIME": "Write the file's rows again with Spark, told by its conf which calendar they are in.",
+}
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
 
@@ -109,8 +115,8 @@ def translated(error: Exception) -> DeltaMergeError:
 
 def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMergeError:
     """The error for a row that must not be written, or a file that can't be read."""
-    if condition == "DELTAMERGE_CORRUPT_DATA_FILE":
-        hint = f"Restore the file from a backup, or restore a version of the table that does not need it. {_UNCHANGED}"
+    if condition in _FILE_HINTS:
+        hint = f"{_FILE_HINTS[condition]} {_UNCHANGED}"
         return CorruptTableError(condition, message, parameters={"file": parameters[0]}, hint=hint)
     kind: type[DeltaMergeError] = ConstraintError
     if condition == "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE":

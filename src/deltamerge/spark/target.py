@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.log.snapshot import Snapshot
+from deltamerge.protocol.column_mapping import MappingMode, logical_schema, mapping_mode, stored_schema
 from deltamerge.protocol.partitions import decode_path, parse_partition_values
 from deltamerge.protocol.properties import Properties
-from deltamerge.protocol.schema import ArrayType, MapType, StructType, arrow_schema, arrow_type
+from deltamerge.protocol.schema import ArrayType, MapType, StructType, arrow_type
 from deltamerge.worker.keys import KeyFilter
 from deltamerge.worker.scan import FileTask, ScanSpec
 from deltamerge.worker.stats import StatsColumn
@@ -39,20 +40,24 @@ def file_tasks(snapshot: Snapshot, files: pa.Table, zone: str = "UTC") -> list[F
 
 def scan_spec(snapshot: Snapshot, schema: StructType, keys: KeyFilter | None, ranked: bool = False) -> ScanSpec:
     """How to read columns of the table."""
-    return ScanSpec(data_store(snapshot), arrow_schema(schema), keys, ranked)
+    return ScanSpec(
+        data_store(snapshot), logical_schema(schema, mapping_mode(snapshot.protocol, snapshot.metadata)), keys, ranked
+    )
 
 
 def write_spec(snapshot: Snapshot) -> WriteSpec:
     """How to write data files of the table."""
     properties = snapshot.properties
+    mode = mapping_mode(snapshot.protocol, snapshot.metadata)
     return WriteSpec(
         store=data_store(snapshot),
-        schema=arrow_schema(snapshot.schema),
-        stored=arrow_schema(snapshot.data_schema),
+        schema=logical_schema(snapshot.schema, mode),
+        stored=stored_schema(snapshot.data_schema),
         partition_columns=snapshot.partition_columns,
         stats=stats_columns(snapshot.data_schema, properties),
         required=tuple(_required(snapshot.schema)),
         codec=properties.compression,
+        prefix_length=properties.prefix_length(mode is not MappingMode.NONE),
     )
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.worker.columns import conform_table, physical_name
+from deltamerge.worker.columns import conform_table, stored_names
+from deltamerge.worker.refusal import in_file
 from deltamerge.worker.scan import ROW, FileTask, open_parquet, with_partition
 from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec, WrittenFile, split_by_partition
 
@@ -103,11 +104,11 @@ class FileRewriter:
     def _read(self) -> Iterator[pa.Table]:
         schema = self._spec.write.schema
         stored = pa.schema([field for field in schema if field.name not in self._task.partition])
-        present = set(self._file.schema_arrow.names)
-        names = [physical_name(field) for field in stored if physical_name(field) in present]
-        for batch in self._file.iter_batches(batch_size=_BATCH_ROWS, columns=names, use_threads=False):
-            table = conform_table(pa.Table.from_batches([batch]), stored)
-            yield with_partition(table, schema, self._task.partition, table.num_rows)
+        with in_file(self._task.name):
+            names = stored_names(self._file, stored)
+            for batch in self._file.iter_batches(batch_size=_BATCH_ROWS, columns=names, use_threads=False):
+                table = conform_table(pa.Table.from_batches([batch]), stored)
+                yield with_partition(table, schema, self._task.partition, table.num_rows)
 
     def _distinct(self, hits: pa.Table) -> pa.Table:
         """The hits without repeated positions, which are counted as collisions unless the clauses fold them."""

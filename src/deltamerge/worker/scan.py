@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltamerge.worker.columns import conform_table, physical_name
+from deltamerge.worker.columns import conform_table, place, stored_names
 from deltamerge.worker.keys import KeyFilter
-from deltamerge.worker.refusal import Refused
+from deltamerge.worker.refusal import Refused, in_file
 from deltamerge.worker.store import DataStore
 
 FILE = "__deltamerge_file"
@@ -90,7 +90,7 @@ def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[Ro
 
 def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
     """The rows of one file that can match, in batches of `spec.output`."""
-    with spec.store.open(task.name) as source:
+    with spec.store.open(task.name) as source, in_file(task.name):
         file = open_parquet(source, task.name)
         for group in row_groups(file, task.share):
             table = _candidates(file, group, spec, task)
@@ -140,8 +140,7 @@ def read_columns(file: pq.ParquetFile, group: int, schema: pa.Schema, partition:
     """Columns of one row group by logical name; partition columns are the file's constants."""
     rows = file.metadata.row_group(group).num_rows
     stored = pa.schema([field for field in schema if field.name not in partition])
-    present = set(file.schema_arrow.names)
-    names = [physical_name(field) for field in stored if physical_name(field) in present]
+    names = stored_names(file, stored)
     data = file.read_row_group(group, columns=names, use_threads=False) if names else None
     table = conform_table(data, stored) if data is not None else _nulls(stored, rows)
     return with_partition(table, schema, partition, rows)
@@ -167,10 +166,12 @@ def may_contain(file: pq.ParquetFile, group: int, keys: KeyFilter, schema: pa.Sc
     metadata = file.metadata.row_group(group)
     leaves = [file.schema.column(i) for i in range(metadata.num_columns)]
     top_level = {leaf.name: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
+    stored = file.schema_arrow
     for position, name in enumerate(keys.columns):
         limits = keys.bounds(position)
-        index = top_level.get(physical_name(schema.field(name)))
-        if limits is None or index is None or name in partition:
+        at = None if name in partition else place(schema.field(name), stored)
+        index = None if at is None else top_level.get(stored.field(at).name)
+        if limits is None or index is None:
             continue
         found = _limits(metadata.column(index).statistics, schema.field(name).type)
         if found is not None and (pc.less(found[1], limits[0]).as_py() or pc.greater(found[0], limits[1]).as_py()):

@@ -113,7 +113,7 @@ class FileStats:
 def _at(table: pa.Table, path: Path) -> Any:
     values = table.column(path[0])
     for name in path[1:]:
-        values = pc.struct_field(values, name)
+        values = pc.struct_field(values, [values.type.get_field_index(name)])
     return values
 
 
