@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.protocol.column_mapping import MappingMode, mapping_mode, physical_schema
 from deltamerge.protocol.partitions import decode_path, partition_folder
-from deltamerge.protocol.schema import StructField, StructType, fields_of, is_void, without_void
+from deltamerge.protocol.schema import StructField, fields_of, is_void, without_void
 from deltamerge.spark.analysis import empty_frame
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
@@ -27,7 +27,7 @@ def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:
     if not files.num_rows:
         return empty_frame(spark, schema)
     if not _plain_layout(snapshot, files):
-        return _scanned(spark, snapshot, files, schema)
+        return arrow_frame(spark, snapshot)
     root = snapshot.store.url
     stored = shown_schema(physical_schema(snapshot.schema))
     reader = spark.read.schema(to_spark(without_void(stored))).option("__globPaths__", "false")
@@ -69,7 +69,10 @@ def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
 _FOLDER_TYPES = ("byte", "short", "integer", "long", "string", "date", "boolean")
 
 
-def _scanned(spark: Session, snapshot: Snapshot, files: pa.Table, schema: StructType) -> Frame:
+def arrow_frame(spark: Session, snapshot: Snapshot) -> Frame:
+    """All rows of a snapshot by the Arrow scan, which reads every layout but takes no filter from Spark."""
+    files = snapshot.files.table()
+    schema = shown_schema(snapshot.schema)
     tasks = file_tasks(snapshot, files, time_zone(spark))
     spec = scan_spec(snapshot, snapshot.schema, None)
     frame = scan_frame(spark, spec, to_spark(schema), tasks, files["size"].to_pylist())

@@ -54,7 +54,7 @@ def write_spec(snapshot: Snapshot) -> WriteSpec:
         schema=logical_schema(snapshot.schema, mode),
         stored=stored_schema(snapshot.data_schema),
         partition_columns=snapshot.partition_columns,
-        stats=stats_columns(snapshot.data_schema, properties),
+        stats=stats_columns(without_void(snapshot.data_schema), properties),
         required=tuple(_required(snapshot.schema)),
         codec=properties.compression,
         prefix_length=properties.prefix_length(mode is not MappingMode.NONE),

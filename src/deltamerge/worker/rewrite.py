@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.worker.calendar import gregorian
 from deltamerge.worker.columns import conform_table, stored_names
 from deltamerge.worker.refusal import in_file
 from deltamerge.worker.scan import ROW, FileTask, open_parquet, with_partition
@@ -107,7 +108,7 @@ class FileRewriter:
         with in_file(self._task.name):
             names = stored_names(self._file, stored)
             for batch in self._file.iter_batches(batch_size=_BATCH_ROWS, columns=names, use_threads=False):
-                table = conform_table(pa.Table.from_batches([batch]), stored)
+                table = conform_table(gregorian(pa.Table.from_batches([batch]), self._file), stored)
                 yield with_partition(table, schema, self._task.partition, table.num_rows)
 
     def _distinct(self, hits: pa.Table) -> pa.Table:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from deltamerge.worker.calendar import Calendar, calendars_of, gregorian
 from deltamerge.worker.columns import conform_table, place, stored_names
 from deltamerge.worker.keys import KeyFilter
 from deltamerge.worker.refusal import Refused, in_file
@@ -142,7 +143,7 @@ def read_columns(file: pq.ParquetFile, group: int, schema: pa.Schema, partition:
     stored = pa.schema([field for field in schema if field.name not in partition])
     names = stored_names(file, stored)
     data = file.read_row_group(group, columns=names, use_threads=False) if names else None
-    table = conform_table(data, stored) if data is not None else _nulls(stored, rows)
+    table = conform_table(gregorian(data, file), stored) if data is not None else _nulls(stored, rows)
     return with_partition(table, schema, partition, rows)
 
 
@@ -167,11 +168,12 @@ def may_contain(file: pq.ParquetFile, group: int, keys: KeyFilter, schema: pa.Sc
     leaves = [file.schema.column(i) for i in range(metadata.num_columns)]
     top_level = {leaf.name: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
     stored = file.schema_arrow
+    by_date = calendars_of(file).dates is Calendar.GREGORIAN
     for position, name in enumerate(keys.columns):
         limits = keys.bounds(position)
         at = None if name in partition else place(schema.field(name), stored)
         index = None if at is None else top_level.get(stored.field(at).name)
-        if limits is None or index is None:
+        if limits is None or index is None or (pa.types.is_date(limits[0].type) and not by_date):
             continue
         found = _limits(metadata.column(index).statistics, schema.field(name).type)
         if found is not None and (pc.less(found[1], limits[0]).as_py() or pc.greater(found[0], limits[1]).as_py()):
