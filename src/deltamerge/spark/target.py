@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -54,13 +55,14 @@ def write_spec(snapshot: Snapshot) -> WriteSpec:
         schema=logical_schema(snapshot.schema, mode),
         stored=stored_schema(snapshot.data_schema),
         partition_columns=snapshot.partition_columns,
-        stats=stats_columns(without_void(snapshot.data_schema), properties),
+        stats=stats_columns(snapshot.data_schema, properties),
         required=tuple(_required(snapshot.schema)),
         codec=properties.compression,
         prefix_length=properties.prefix_length(mode is not MappingMode.NONE),
     )
 
 
+_NAME_TOKEN = re.compile(r"`((?:[^`]|``)*)`|([^`.,\s][^`.,]*)|([.,])")
 _WITHOUT_BOUNDS = ("boolean", "binary", "void", "variant")
 
 
@@ -71,10 +73,22 @@ def stats_columns(schema: StructType, properties: Properties) -> tuple[StatsColu
     """
     leaves = list(_leaves(schema, ()))
     if properties.stats_columns is not None:
-        wanted = [tuple(name.strip().strip("`").split(".")) for name in properties.stats_columns.split(",")]
-        return tuple(leaf for path, leaf in leaves if any(path[: len(name)] == name for name in wanted))
+        wanted = _listed_names(properties.stats_columns.lower())
+        folded = [(tuple(name.lower() for name in path), leaf) for path, leaf in leaves]
+        return tuple(leaf for path, leaf in folded if any(path[: len(name)] == name for name in wanted))
     count = properties.indexed_columns
     return tuple(leaf for _, leaf in (leaves if count < 0 else leaves[:count]))
+
+
+def _listed_names(text: str) -> list[tuple[str, ...]]:
+    """The names in a comma-separated list, each as its parts; backquotes keep dots and commas within a part."""
+    names: list[list[str]] = [[]]
+    for quoted, plain, mark in _NAME_TOKEN.findall(text):
+        if mark == ",":
+            names.append([])
+        elif not mark:
+            names[-1].append(plain.strip() or quoted.replace("``", "`"))
+    return [tuple(name) for name in names if name]
 
 
 def _required(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -95,4 +109,4 @@ def _leaves(
             yield from _leaves(field.type, path, stored)
         else:
             bounded = not isinstance(field.type, ArrayType | MapType) and field.type.name not in _WITHOUT_BOUNDS
-            yield path, StatsColumn(stored, arrow_type(field.type), bounded)
+            yield path, StatsColumn(stored, arrow_type(field.type), bounded and "__COLLATIONS" not in field.metadata)

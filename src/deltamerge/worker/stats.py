@@ -55,6 +55,9 @@ class FileStats:
         """Count the rows of a table of physical names."""
         self._rows += table.num_rows
         for column in self._columns:
+            if pa.types.is_null(column.type):
+                self._nulls[column.path] += table.num_rows
+                continue
             values = _at(table, column.path)
             self._nulls[column.path] += values.null_count
             if not column.bounded:
