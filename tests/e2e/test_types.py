@@ -119,6 +119,18 @@ def test_every_type_is_written_read_and_merged(spark: SparkSession, tmp_path: Pa
     assert [f.dataType for f in deltamerge.read(spark, str(path)).schema] == [f.dataType for f in expected.schema]
 
 
+def test_a_null_struct_of_fields_that_are_never_null(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
+    struct = "named_struct('a', 1, 'l', array(named_struct('b', 2)))"
+    frame = spark.sql(f"SELECT 1 k, {struct} s UNION ALL SELECT 2, null UNION ALL SELECT 3, null")
+    deltamerge.write(frame.where("k < 3"), str(tmp_path / "t"))
+    table = DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t")
+    merge = table.merge(frame.alias("s"), "t.k = s.k").whenNotMatchedInsertAll()
+    merge.whenMatchedUpdate("t.k = 2", {"s": struct}).whenMatchedUpdate(set={"s": "null"}).execute()
+    assert both_readers(spark, tmp_path / "t") == rows(
+        spark.sql(f"SELECT 1 k, null s UNION ALL SELECT 2, {struct} UNION ALL SELECT 3, null")
+    )
+
+
 LEGACY = {
     "spark.sql.parquet.writeLegacyFormat": "true",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",

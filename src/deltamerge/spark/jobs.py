@@ -26,6 +26,7 @@ from deltamerge.errors import (
     StorageError,
 )
 from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.schema import nullable_frame
 from deltamerge.spark.session import described, settings
 from deltamerge.worker.refusal import Refused
 
@@ -48,7 +49,7 @@ def collect(frame: Frame, description: str) -> pa.Table:
     spark = frame.sparkSession
     try:
         with settings(spark), described(spark, description):
-            table: pa.Table = frame.toArrow()
+            table: pa.Table = nullable_frame(frame).toArrow()
             return table
     except PySparkException as error:
         raise translated(error) from error

@@ -17,6 +17,7 @@ from deltamerge.spark.adapter import estimated_bytes
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame
+from deltamerge.spark.schema import nullable_frame
 from deltamerge.spark.session import settings
 from deltamerge.spark.writing import positional
 from deltamerge.worker.entry import sized_map
@@ -42,7 +43,7 @@ class Source:
 def materialize(source: Frame, columns: Sequence[str]) -> Source:
     """Evaluate `source` once, keeping `columns`. Raises DeltaMergeError with the cause when it fails."""
     spark = source.sparkSession
-    chosen = source.select(*[F.col(quoted(name)) for name in columns])
+    chosen = nullable_frame(source.select(*[F.col(quoted(name)) for name in columns]))
     estimate = estimated_bytes(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
         return _local(spark, chosen.schema, collect(chosen, "deltamerge: read the source"))

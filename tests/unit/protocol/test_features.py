@@ -243,3 +243,26 @@ def test_an_upgrade_has_old_and_new_features_and_no_lower_version(names: set[str
     assert (after.writer_features is None) == (after.min_writer_version < 7)
     assert (after.reader_features or frozenset()) <= (after.writer_features or frozenset())
     assert upgraded(after, names) is after
+
+
+NAMES = """appendOnly invariants checkConstraints generatedColumns allowColumnDefaults changeDataFeed columnMapping
+    identityColumns deletionVectors rowTracking timestampNtz domainMetadata v2Checkpoint catalogManaged icebergCompatV1
+    icebergCompatV2 icebergCompatV3 clustering vacuumProtocolCheck inCommitTimestamp typeWidening typeWidening-preview
+    variantType variantType-preview variantShredding variantShredding-preview geospatial geospatial-dev
+    materializePartitionColumns checkpointProtection coordinatedCommits-preview redirectReaderWriter-preview
+    redirectWriterOnly-preview adaptiveMetadata-preview"""
+
+
+def test_every_feature_of_the_protocol_and_of_delta_spark_is_known() -> None:
+    assert set(NAMES.split()) <= FEATURES.keys()
+    assert all(set(feature.requires) <= FEATURES.keys() for feature in FEATURES.values())
+
+
+def test_column_mapping_and_type_widening_are_honoured_and_types_without_files_are_not_written() -> None:
+    mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "p"}
+    table = metadata({"delta.columnMapping.mode": "id", "delta.enableTypeWidening": "true"}, mapped)
+    check_writable(named("columnMapping", "typeWidening"), table, "t")
+    void = Metadata("id", schema_json(StructType((StructField("c", ArrayType(PrimitiveType("void"))),))))
+    check_readable(Protocol(1, 2), void, "t")
+    with pytest.raises(UnsupportedTableError, match="array<void>"):
+        check_writable(Protocol(1, 2), void, "t")
