@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from deltamerge.log.table import DeltaLog
 from deltamerge.log.transaction import Committed, Proposal, commit, delete_quietly
 from deltamerge.log.upkeep import after_commit
 from deltamerge.protocol.actions import Action, AddFile, Metadata
-from deltamerge.protocol.features import check_writable, protocol_for
+from deltamerge.protocol.column_mapping import MAX_ID, MappingMode, assigned, mode_of
+from deltamerge.protocol.features import FEATURE_PROPERTY, check_writable, needed
 from deltamerge.protocol.partitions import decode_path
 from deltamerge.protocol.schema import (
     ArrayType,
@@ -26,12 +28,13 @@ from deltamerge.protocol.schema import (
     PrimitiveType,
     StructField,
     StructType,
+    fields_of,
     schema_json,
 )
 from deltamerge.spark.frames import Frame
 from deltamerge.spark.jobs import collect
 from deltamerge.spark.results import added_files
-from deltamerge.spark.schema import from_spark
+from deltamerge.spark.schema import from_spark, shown_schema
 from deltamerge.spark.session import engine_name
 from deltamerge.spark.storage import open_table
 from deltamerge.spark.target import write_spec
@@ -81,8 +84,7 @@ def write_table(
 
 
 def _create(frame: Frame, log: DeltaLog, partition_by: Sequence[str], properties: Mapping[str, str]) -> int:
-    schema = _nullable(from_spark(frame.schema))
-    check_new_schema(schema, partition_by)
+    schema = _nullable(shown_schema(from_spark(frame.schema)))
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_json(schema),
@@ -90,12 +92,24 @@ def _create(frame: Frame, log: DeltaLog, partition_by: Sequence[str], properties
         configuration=dict(properties),
         created_time=int(time.time() * 1000),
     )
-    protocol = protocol_for(schema)
+    mapped = mode_of(metadata) is not MappingMode.NONE
+    check_new_schema(schema, partition_by, any_name=mapped)
+    protocol = needed(metadata)
+    metadata = _settled(metadata, schema, mapped)
     empty = Snapshot(log.store, -1, 0, protocol, metadata, FileSet(), TOMBSTONE_SCHEMA.empty_table())
     check_writable(protocol, metadata, log.store.url)
     added = _written(frame, empty)
     actions: list[Action] = [protocol, metadata, *added]
     return _committed(frame, log, empty, actions, added, "ErrorIfExists", ReadSet())
+
+
+def _settled(metadata: Metadata, schema: StructType, mapped: bool) -> Metadata:
+    """The metadata as it is committed: ids and physical names for mapped columns, no property that only chose the protocol."""
+    kept = {key: value for key, value in metadata.configuration.items() if not key.startswith(FEATURE_PROPERTY)}
+    if mapped:
+        schema, highest = assigned(schema)
+        kept[MAX_ID] = str(highest)
+    return replace(metadata, schema_string=schema_json(schema), configuration=kept)
 
 
 def _append(frame: Frame, log: DeltaLog, snapshot: Snapshot, partition_by: Sequence[str], mode: str) -> int:
@@ -178,8 +192,8 @@ def _nullable_type(type: DataType) -> DataType:
     return type
 
 
-def check_new_schema(schema: StructType, partition_by: Sequence[str]) -> None:
-    """Raise AnalysisError for a schema that no Delta table can have."""
+def check_new_schema(schema: StructType, partition_by: Sequence[str], any_name: bool = False) -> None:
+    """Raise AnalysisError for a schema that no Delta table can have. Column mapping allows `any_name`."""
     if not len(schema):
         raise AnalysisError(
             "DELTA_EMPTY_DATA",
@@ -195,13 +209,13 @@ def check_new_schema(schema: StructType, partition_by: Sequence[str]) -> None:
             parameters={"duplicateCols": repeated},
             hint="Column names are the same whatever their case; rename one.",
         )
-    odd = [name for name in schema.names if set(name) & set(" ,;{}()\n\t=")]
-    if odd:
+    odd = [field.name for field in fields_of(schema) if set(field.name) & set(" ,;{}()\n\t=")]
+    if odd and not any_name:
         raise AnalysisError(
             "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
             f"Found invalid character(s) among ' ,;{{}}()\\n\\t=' in the column names {odd}.",
             parameters={"invalidColumnNames": odd},
-            hint="Rename the columns.",
+            hint="Rename the columns, or give the table the property delta.columnMapping.mode = name.",
         )
     if len({name.lower() for name in partition_by}) < len(partition_by):
         raise AnalysisError(

@@ -16,9 +16,10 @@ from deltamerge.log.commit_file import CommitFile, read_commit
 from deltamerge.log.files import TOMBSTONE_SCHEMA, FileSet, file_keys
 from deltamerge.log.segment import LogSegment
 from deltamerge.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
+from deltamerge.protocol.column_mapping import mapped_schema
 from deltamerge.protocol.features import check_readable
 from deltamerge.protocol.properties import Properties
-from deltamerge.protocol.schema import StructType, parse_schema
+from deltamerge.protocol.schema import StructType
 from deltamerge.storage import ObjectInfo, Store
 
 _Kind = TypeVar("_Kind", Protocol, Metadata)
@@ -45,8 +46,8 @@ class Snapshot:
 
     @cached_property
     def schema(self) -> StructType:
-        """The table's schema, by logical names."""
-        return parse_schema(self.metadata.schema_string)
+        """The table's schema, by logical names; physical names are the ones in force."""
+        return mapped_schema(self.protocol, self.metadata)
 
     @cached_property
     def properties(self) -> Properties:

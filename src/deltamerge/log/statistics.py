@@ -19,6 +19,7 @@ from deltamerge.log.files import FileChunk
 from deltamerge.protocol.partitions import parse_partition_values
 from deltamerge.protocol.predicate import Path
 from deltamerge.protocol.schema import PrimitiveType, StructField, StructType, arrow_type
+from deltamerge.protocol.type_widening import type_changes
 
 _MILLISECOND = 1_000
 _OFFSET = r":\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$"
@@ -55,14 +56,16 @@ def bounds_of(
     partitions = set(partition_columns)
     fields = {path: leaf(schema, path) for path in paths}
     known = {path: field for path, field in fields.items() if field is not None}
-    missing = {p: f for p, f in known.items() if (p, str(f.type)) not in chunk.cache}
-    from_stats = {p: f for p, f in missing.items() if p[0] not in partitions}
+    # Chunks are shared by versions between which a column may have been renamed: only physical names stay what they are.
+    keys = {path: (_physical(schema, path), str(field.type), path[0] in partitions) for path, field in known.items()}
+    missing = {path: field for path, field in known.items() if keys[path] not in chunk.cache}
+    from_stats = {path: field for path, field in missing.items() if path[0] not in partitions}
     if from_stats:
         _parse_stats(chunk, schema, from_stats)
     for path, field in missing.items():
         if path not in from_stats:
-            chunk.cache[path, str(field.type)] = _partition_bounds(chunk, field)
-    return {path: chunk.cache[path, str(field.type)] for path, field in known.items()}
+            chunk.cache[keys[path]] = _partition_bounds(chunk, field)
+    return {path: chunk.cache[key] for path, key in keys.items()}
 
 
 def row_counts(chunk: FileChunk) -> pa.Array:
@@ -103,8 +106,10 @@ def _parse_stats(chunk: FileChunk, schema: StructType, fields: Mapping[Path, Str
         high = _typed(_column(parsed, ("maxValues", *physical[path]), wanted[physical[path]], len(texts)), target)
         if pa.types.is_timestamp(target):
             high = _later(high, target)
+        if pa.types.is_float64(target) and any(change.get("fromType") == "float" for change in type_changes(field)):
+            low, high = _around(low, np.minimum), _around(high, np.maximum)
         nulls = _column(parsed, ("nullCount", *physical[path]), pa.int64(), len(texts))
-        chunk.cache[path, str(field.type)] = Bounds(low, high, nulls, rows)
+        chunk.cache[physical[path], str(field.type), False] = Bounds(low, high, nulls, rows)
 
 
 def _physical(schema: StructType, path: Path) -> Path:
@@ -202,7 +207,7 @@ def _column(parsed: pa.Table | list[Any], path: Path, type: pa.DataType, length:
     if isinstance(parsed, pa.Table):
         column = parsed[path[0]].combine_chunks()
         for name in path[1:]:
-            column = pc.struct_field(column, name)
+            column = pc.struct_field(column, [column.type.get_field_index(name)])
         return column.cast(type)
     values = [_dig(value, path) for value in parsed]
     return pa.array([_coerce(value, type) for value in values], type) if values else pa.nulls(length, type)
@@ -250,6 +255,14 @@ def _cast_one(value: pa.Scalar, target: pa.DataType) -> Any:
         return value.cast(target)
     except pa.ArrowInvalid:
         return None
+
+
+def _around(values: pa.Array, outer: Any) -> pa.Array:
+    """Bounds of doubles that hold for floats too: a float's text stands for the nearest float, not for the nearest double."""
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        found = outer(numbers, numbers.astype(np.float32).astype(np.float64))
+    return pa.array(found, pa.float64(), mask=np.asarray(values.is_null()))
 
 
 def _later(values: pa.Array, target: pa.DataType) -> pa.Array:

@@ -5,14 +5,15 @@ Source: PROTOCOL.md, "Table Features" and "Valid Feature Names in Table Features
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from deltamerge.errors import UnsupportedTableError
 from deltamerge.protocol.actions import Metadata, Protocol
-from deltamerge.protocol.schema import ArrayType, DataType, MapType, StructField, StructType, parse_schema
+from deltamerge.protocol.schema import check_storable, fields_of, parse_schema, primitives_of
 
+FEATURE_PROPERTY = "delta.feature."
 READER_VERSION = 3
 WRITER_VERSION = 7
 
@@ -21,8 +22,9 @@ WRITER_VERSION = 7
 class Feature:
     """A table feature. `legacy` is its (reader, writer) version from the time before features had names.
 
-    `reads` and `writes` say whether this library honours it. A feature that is not honoured on write may still be
-    tolerated while `active` says that the table makes no use of it.
+    `reads` and `writes` say whether this library honours it. A feature that is not honoured may still be tolerated while
+    `active` says that the table makes no use of it; None when metadata can't tell. `asked` says that metadata asks for
+    the feature, which is what `active` says unless given. `requires` are the features that it can't be without.
     """
 
     name: str
@@ -31,23 +33,13 @@ class Feature:
     reads: bool = True
     writes: bool = False
     active: Callable[[Metadata], bool] = lambda metadata: True
-
-
-def _fields(type: DataType) -> Iterator[StructField]:
-    if isinstance(type, StructType):
-        for field in type.fields:
-            yield field
-            yield from _fields(field.type)
-    elif isinstance(type, ArrayType):
-        yield from _fields(type.element)
-    elif isinstance(type, MapType):
-        yield from _fields(type.key)
-        yield from _fields(type.value)
+    asked: Callable[[Metadata], bool] = lambda metadata: False
+    requires: tuple[str, ...] = ()
 
 
 def _marks(*keys: str) -> Callable[[Metadata], bool]:
     def active(metadata: Metadata) -> bool:
-        fields = _fields(parse_schema(metadata.schema_string))
+        fields = fields_of(parse_schema(metadata.schema_string))
         return any(key in field.metadata for field in fields for key in keys)
 
     return active
@@ -55,7 +47,14 @@ def _marks(*keys: str) -> Callable[[Metadata], bool]:
 
 def _property(key: str, *off: str) -> Callable[[Metadata], bool]:
     def active(metadata: Metadata) -> bool:
-        return metadata.configuration.get(key, "false").lower() not in ("false", *off)
+        return metadata.configuration.get(key, "false").strip().lower() not in ("false", *off)
+
+    return active
+
+
+def _types(*names: str) -> Callable[[Metadata], bool]:
+    def active(metadata: Metadata) -> bool:
+        return any(type.name.startswith(names) for type in primitives_of(parse_schema(metadata.schema_string)))
 
     return active
 
@@ -64,56 +63,101 @@ def _constraints(metadata: Metadata) -> bool:
     return any(key.startswith("delta.constraints.") for key in metadata.configuration)
 
 
+def _used(name: str, active: Callable[[Metadata], bool], **more: Any) -> Feature:
+    """A feature of which metadata tells whether the table uses it."""
+    return Feature(name, active=active, asked=active, **more)
+
+
 FEATURES: dict[str, Feature] = {
     feature.name: feature
     for feature in (
-        Feature("appendOnly", legacy=(1, 2), writes=True),
-        Feature("invariants", legacy=(1, 2), active=_marks("delta.invariants")),
-        Feature("checkConstraints", legacy=(1, 3), active=_constraints),
-        Feature("changeDataFeed", legacy=(1, 4), active=_property("delta.enableChangeDataFeed")),
-        Feature("generatedColumns", legacy=(1, 4), active=_marks("delta.generationExpression")),
-        Feature(
-            "columnMapping",
-            reader=True,
-            legacy=(2, 5),
-            reads=False,
-            active=_property("delta.columnMapping.mode", "none"),
-        ),
-        Feature("identityColumns", legacy=(1, 6), active=_marks("delta.identity.start", "delta.identity.step")),
+        _used("appendOnly", _property("delta.appendOnly"), legacy=(1, 2), writes=True),
+        _used("invariants", _marks("delta.invariants"), legacy=(1, 2)),
+        _used("checkConstraints", _constraints, legacy=(1, 3)),
+        _used("changeDataFeed", _property("delta.enableChangeDataFeed"), legacy=(1, 4)),
+        _used("generatedColumns", _marks("delta.generationExpression"), legacy=(1, 4)),
+        _used("columnMapping", _property("delta.columnMapping.mode", "none"), reader=True, legacy=(2, 5), writes=True),
+        _used("identityColumns", _marks("delta.identity.start", "delta.identity.step"), legacy=(1, 6)),
         Feature("allowColumnDefaults", active=_marks("CURRENT_DEFAULT")),
-        Feature("timestampNtz", reader=True, writes=True),
+        Feature("timestampNtz", reader=True, writes=True, asked=_types("timestamp_ntz")),
         Feature("vacuumProtocolCheck", reader=True, writes=True),
-        Feature("deletionVectors", reader=True, writes=True),
-        Feature("v2Checkpoint", reader=True, reads=False),
-        Feature("typeWidening", reader=True, reads=False),
-        Feature("typeWidening-preview", reader=True, reads=False),
-        Feature("variantType", reader=True, reads=False),
+        Feature("deletionVectors", reader=True, writes=True, asked=_property("delta.enableDeletionVectors")),
+        Feature("v2Checkpoint", reader=True, reads=False, asked=_property("delta.checkpointPolicy", "classic")),
+        Feature("typeWidening", reader=True, writes=True, asked=_property("delta.enableTypeWidening")),
+        Feature("typeWidening-preview", reader=True, writes=True),
+        Feature("variantType", reader=True, reads=False, asked=_types("variant")),
         Feature("variantType-preview", reader=True, reads=False),
-        Feature("variantShredding", reader=True, reads=False),
-        Feature("variantShredding-preview", reader=True, reads=False),
-        Feature("geospatial", reader=True, reads=False),
-        Feature("catalogManaged", reader=True, reads=False),
+        Feature("variantShredding", reader=True, reads=False, requires=("variantType",)),
+        Feature("variantShredding-preview", reader=True, reads=False, requires=("variantType",)),
+        Feature("geospatial", reader=True, reads=False, asked=_types("geometry", "geography")),
+        Feature("geospatial-dev", reader=True, reads=False),
+        Feature("catalogManaged", reader=True, reads=False, requires=("inCommitTimestamp", "vacuumProtocolCheck")),
+        Feature("adaptiveMetadata-preview", reader=True, reads=False, requires=("catalogManaged", "rowTracking")),
+        Feature("redirectReaderWriter-preview", reader=True, reads=False),
+        Feature("redirectWriterOnly-preview"),
+        Feature("coordinatedCommits-preview", requires=("inCommitTimestamp", "vacuumProtocolCheck")),
         Feature("domainMetadata"),
-        Feature("rowTracking"),
-        Feature("inCommitTimestamp", active=_property("delta.enableInCommitTimestamps")),
-        Feature("clustering"),
-        Feature("collations"),
-        Feature("icebergCompatV1", active=_property("delta.enableIcebergCompatV1")),
-        Feature("icebergCompatV2", active=_property("delta.enableIcebergCompatV2")),
-        Feature("icebergCompatV3", active=_property("delta.enableIcebergCompatV3")),
+        Feature("rowTracking", asked=_property("delta.enableRowTracking"), requires=("domainMetadata",)),
+        _used("inCommitTimestamp", _property("delta.enableInCommitTimestamps")),
+        Feature("clustering", requires=("domainMetadata",)),
+        _used("collations", _marks("__COLLATIONS")),
+        _used("icebergCompatV1", _property("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
+        _used("icebergCompatV2", _property("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
+        _used("icebergCompatV3", _property("delta.enableIcebergCompatV3"), requires=("columnMapping", "rowTracking")),
         Feature("checkpointProtection"),
-        Feature("materializePartitionColumns"),
+        Feature("materializePartitionColumns", asked=_property("delta.enableMaterializePartitionColumnsFeature")),
     )
 }
 
+_EVERY_TABLE = frozenset({"appendOnly", "invariants"})
 
-def protocol_for(schema: StructType) -> Protocol:
-    """The lowest protocol that a new table of this schema needs."""
-    types = {str(field.type) for field in _fields(schema)}
-    if "timestamp_ntz" in types:
-        names = frozenset({"timestampNtz"})
-        return Protocol(3, 7, names, names | {"appendOnly", "invariants"})
-    return Protocol(1, 2)
+
+def needed(metadata: Metadata) -> Protocol:
+    """The lowest protocol that a table of this metadata needs; also what `delta.feature.<name> = supported` asks for."""
+    asked = {name for name, feature in FEATURES.items() if feature.asked(metadata)}
+    for key, value in metadata.configuration.items():
+        if key.startswith(FEATURE_PROPERTY) and value.strip().lower() in ("supported", "enabled"):
+            asked.add(key.removeprefix(FEATURE_PROPERTY))
+    return _protocol_of(_with_required(_EVERY_TABLE | asked))
+
+
+def upgraded(protocol: Protocol, names: Iterable[str]) -> Protocol:
+    """The protocol with the features `names` and those that they require; the same one when it has them all.
+
+    Never lowers a version and never forgets a feature, known or not: any may have been used in the table's history.
+    """
+    before = named_features(protocol)
+    after = _with_required(before | set(names))
+    if after == before:
+        return protocol
+    found = _protocol_of(after)
+    if protocol.writer_features is None and found.writer_features is None:
+        return Protocol(max(protocol.min_reader_version, found.min_reader_version), found.min_writer_version)
+    readers = (protocol.reader_features or frozenset()) | {n for n in after if n in FEATURES and FEATURES[n].reader}
+    version = max(protocol.min_reader_version, found.min_reader_version)
+    return Protocol(version, WRITER_VERSION, readers if version == READER_VERSION else None, after)
+
+
+def _with_required(names: Iterable[str]) -> frozenset[str]:
+    found = set(names)
+    waiting = list(found)
+    while waiting:
+        feature = FEATURES.get(waiting.pop())
+        missing = set(feature.requires) - found if feature else set()
+        found |= missing
+        waiting += missing
+    return frozenset(found)
+
+
+def _protocol_of(names: frozenset[str]) -> Protocol:
+    """The lowest protocol that has exactly these features: legacy versions where they imply them and no others."""
+    readers = frozenset(name for name in names if name in FEATURES and FEATURES[name].reader)
+    legacy = [FEATURES[name].legacy or (READER_VERSION, WRITER_VERSION) for name in names & FEATURES.keys()]
+    writer = max((version for _, version in legacy), default=1)
+    reader = max((FEATURES[name].legacy or (READER_VERSION, 0))[0] for name in readers) if readers else 1
+    if writer < WRITER_VERSION and named_features(Protocol(reader, writer)) == names:
+        return Protocol(reader, writer)
+    return Protocol(reader, WRITER_VERSION, readers if reader == READER_VERSION else None, names)
 
 
 def named_features(protocol: Protocol) -> frozenset[str]:
@@ -150,6 +194,7 @@ def check_writable(protocol: Protocol, metadata: Metadata, table: str) -> None:
     missing = sorted(name for name in named_features(protocol) if not _honoured(name, metadata, "writes"))
     if missing:
         raise _unsupported("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", "write", "written", missing, table)
+    check_storable(parse_schema(metadata.schema_string))
 
 
 def _honoured(name: str, metadata: Metadata, side: str) -> bool:

@@ -73,6 +73,11 @@ class Properties:
         """`delta.dataSkippingStatsColumns`: the columns with statistics, comma-separated, which overrides the count."""
         return self.values.get("delta.dataSkippingStatsColumns")
 
+    def prefix_length(self, forced: bool) -> int:
+        """How long the random folder names of data files are; 0 unless `forced` or `delta.randomizeFilePrefixes`."""
+        wanted = forced or self.flag("delta.randomizeFilePrefixes")
+        return max(1, self.number("delta.randomPrefixLength", 2)) if wanted else 0
+
     @property
     def compression(self) -> str:
         """`delta.parquet.compression.codec` for data files, lower case."""

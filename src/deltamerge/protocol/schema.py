@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 import pyarrow as pa
 
-from deltamerge.errors import CorruptTableError
+from deltamerge.errors import CorruptTableError, UnsupportedTableError
 
 DataType = Union["PrimitiveType", "ArrayType", "MapType", "StructType"]
 
@@ -126,6 +126,60 @@ class StructType:
         return "struct<" + ",".join(f"{f.name}:{f.type}" for f in self.fields) + ">"
 
 
+def fields_of(type: DataType) -> Iterator[StructField]:
+    """Every field at every level of a type, outer ones first."""
+    if isinstance(type, StructType):
+        for field in type:
+            yield field
+            yield from fields_of(field.type)
+    elif isinstance(type, ArrayType):
+        yield from fields_of(type.element)
+    elif isinstance(type, MapType):
+        yield from fields_of(type.key)
+        yield from fields_of(type.value)
+
+
+def primitives_of(type: DataType) -> Iterator[PrimitiveType]:
+    """Every type without fields that occurs in a type."""
+    if isinstance(type, StructType):
+        for field in type:
+            yield from primitives_of(field.type)
+    elif isinstance(type, ArrayType):
+        yield from primitives_of(type.element)
+    elif isinstance(type, MapType):
+        yield from primitives_of(type.key)
+        yield from primitives_of(type.value)
+    else:
+        yield type
+
+
+def changed_fields(schema: StructType, change: Callable[[StructField], StructField]) -> StructType:
+    """The schema with every field at every level changed, outer ones first."""
+
+    def of(type: DataType) -> DataType:
+        if isinstance(type, StructType):
+            return changed_fields(type, change)
+        if isinstance(type, ArrayType):
+            return replace(type, element=of(type.element))
+        if isinstance(type, MapType):
+            return replace(type, key=of(type.key), value=of(type.value))
+        return type
+
+    fields = [change(field) for field in schema]
+    return StructType(tuple(field.with_type(of(field.type)) for field in fields))
+
+
+def is_void(type: DataType) -> bool:
+    """Whether a type has no value but null."""
+    return isinstance(type, PrimitiveType) and type.name == "void"
+
+
+def without_void(schema: StructType) -> StructType:
+    """The schema without its void columns and void fields of structs, which data files never hold."""
+    kept = (f for f in schema if not is_void(f.type))
+    return StructType(tuple(f.with_type(without_void(f.type)) if isinstance(f.type, StructType) else f for f in kept))
+
+
 def parse_schema(text: str) -> StructType:
     """The schema that a `schemaString` holds. Raises CorruptTableError when it does not parse."""
     try:
@@ -192,10 +246,60 @@ def _canonical(name: str) -> str:
     return f"decimal({int(found[1])},{int(found[2])})" if found else name
 
 
+def check_supported(schema: StructType) -> None:
+    """Raise UnsupportedTableError naming the first column whose type can't be read and written right."""
+    for column in schema:
+        for type in primitives_of(column.type):
+            if not _known(type):
+                raise _unsupported_type(str(type), column.name)
+        if _void_key(column.type):
+            raise _unsupported_type(str(column.type), column.name)
+
+
+def check_storable(schema: StructType) -> None:
+    """Raise UnsupportedTableError for a schema of which no data file can be written (PROTOCOL.md, "Void Type")."""
+    check_supported(schema)
+    for column in schema:
+        if _unstorable(column.type):
+            raise _unsupported_type(str(column.type), column.name)
+    if not without_void(schema).fields and schema.fields:
+        raise _unsupported_type("void", schema.fields[0].name)
+
+
+def _known(type: PrimitiveType) -> bool:
+    decimal = type.decimal
+    return type.name in _ARROW if decimal is None else 1 <= decimal[0] <= 38 and 0 <= decimal[1] <= decimal[0]
+
+
+def _void_key(type: DataType) -> bool:
+    """Whether there is a map whose keys are void: a key is never null, so that no such map can have an entry."""
+    if isinstance(type, StructType):
+        return any(_void_key(field.type) for field in type)
+    if isinstance(type, ArrayType):
+        return _void_key(type.element)
+    return isinstance(type, MapType) and (is_void(type.key) or _void_key(type.key) or _void_key(type.value))
+
+
+def _unstorable(type: DataType) -> bool:
+    """Whether a type has void in an array or map, or a struct of nothing else."""
+    if isinstance(type, StructType):
+        return all(is_void(field.type) for field in type) or any(_unstorable(field.type) for field in type)
+    return isinstance(type, ArrayType | MapType) and any(is_void(inner) for inner in primitives_of(type))
+
+
+def _unsupported_type(type: str, column: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        "DELTA_UNSUPPORTED_DATA_TYPES",
+        f"The column {column!r} has the type {type}, which is not supported.",
+        parameters={"columnName": column, "dataType": type},
+        hint="Cast or drop the column with the tool that wrote the table.",
+    )
+
+
 def arrow_type(type: DataType) -> pa.DataType:
     """The Arrow type in which values of a Delta type travel and are written to Parquet; all of it is nullable.
 
-    Raises CorruptTableError for a type that has no Arrow form here.
+    Raises UnsupportedTableError for a type that has no Arrow form here.
     """
     if isinstance(type, StructType):
         return pa.struct([arrow_field(f) for f in type.fields])
@@ -208,10 +312,10 @@ def arrow_type(type: DataType) -> pa.DataType:
         return pa.decimal128(*decimal)
     found = _ARROW.get(type.name)
     if found is None:
-        raise CorruptTableError(
-            "DELTAMERGE_UNSUPPORTED_TYPE",
+        raise UnsupportedTableError(
+            "DELTA_UNSUPPORTED_DATA_TYPES",
             f"The type {type.name!r} is not supported.",
-            parameters={"type": type.name},
+            parameters={"dataType": type.name},
         )
     return found
 

@@ -27,7 +27,7 @@ from deltamerge.errors import (
     StorageError,
 )
 from deltamerge.spark.frames import Frame, Session
-from deltamerge.spark.schema import nullable
+from deltamerge.spark.schema import nullable_frame, nullable_type
 from deltamerge.spark.session import described, settings
 from deltamerge.worker.refusal import Refused
 
@@ -35,6 +35,12 @@ for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors):
     cloudpickle.register_pickle_by_value(_package)  # type: ignore[no-untyped-call]
 
 _UNCHANGED = "Nothing was committed; the table is as it was."
+_FILE_HINTS = {
+    "DELTAMERGE_CORRUPT_DATA_FILE": "Restore the file from a backup, or restore a version of the table that does not need it.",
+    "DELTAMERGE_MISSING_FIELD_IDS": "Write the file's rows again with a tool that knows the table's column mapping.",
+    "DELTAMERGE_AMBIGUOUS_COLUMN": "Write the file's rows again with columns whose names differ by more than case.",
+    "DELTAMERGE_ANCIENT_DATETIME": "Write the file's rows again with Spark, told by its conf which calendar they are in.",
+}
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
 
@@ -44,7 +50,7 @@ def collect(frame: Frame, description: str) -> pa.Table:
     spark = frame.sparkSession
     try:
         with settings(spark), described(spark, description):
-            table: pa.Table = frame.toArrow()
+            table: pa.Table = nullable_frame(frame).toArrow()
             return table
     except PySparkException as error:
         raise translated(error) from error
@@ -60,7 +66,7 @@ def local_frame(spark: Session, table: pa.Table, schema: T.StructType) -> Frame:
     Raises StorageError when there is no room to hand it to Spark.
     """
     try:
-        return spark.createDataFrame(table, schema=cast("T.StructType", nullable(schema)))
+        return spark.createDataFrame(table, schema=cast("T.StructType", nullable_type(schema)))
     except OSError as error:
         raise StorageError(
             "DELTAMERGE_STORAGE_REFUSED",
@@ -114,8 +120,8 @@ def translated(error: Exception) -> DeltaMergeError:
 
 def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMergeError:
     """The error for a row that must not be written, or a file that can't be read."""
-    if condition.startswith(("DELTAMERGE_CORRUPT_", "DELTA_DELETION_VECTOR_")):
-        hint = f"Restore the file from a backup, or restore a version of the table that does not need it. {_UNCHANGED}"
+    if condition in _FILE_HINTS or condition.startswith(("DELTAMERGE_CORRUPT_", "DELTA_DELETION_VECTOR_")):
+        hint = f"{_FILE_HINTS.get(condition, _FILE_HINTS['DELTAMERGE_CORRUPT_DATA_FILE'])} {_UNCHANGED}"
         return CorruptTableError(condition, message, parameters={"file": parameters[0]}, hint=hint)
     if condition in ("DELTAMERGE_WORKER_WITHOUT_STORE", "DELTAMERGE_FILE_IN_OTHER_STORE"):
         hint = f"Install a pyarrow that is built with the store's file system, or move the file. {_UNCHANGED}"

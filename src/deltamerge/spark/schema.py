@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
-from pyspark.sql.types import ArrayType, MapType, StructField, _parse_datatype_json_value
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructType as SparkStruct
+from pyspark.sql.types import _parse_datatype_json_value
 
-from deltamerge.protocol.schema import DataType, StructType, parse_schema, type_value
+from deltamerge.protocol.schema import DataType, StructField, StructType, changed_fields, parse_schema, type_value
+from deltamerge.spark.frames import Frame
+
+_DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
 
 def to_spark(schema: StructType) -> SparkStruct:
@@ -16,20 +22,43 @@ def to_spark(schema: StructType) -> SparkStruct:
     return SparkStruct.fromJson(type_value(schema))
 
 
-def nullable(type: SparkType) -> SparkType:
-    """The type with every nested field, element and value nullable."""
-    if isinstance(type, SparkStruct):
-        return SparkStruct([StructField(f.name, nullable(f.dataType), True, f.metadata) for f in type.fields])
-    if isinstance(type, ArrayType):
-        return ArrayType(nullable(type.elementType))
-    if isinstance(type, MapType):
-        return MapType(nullable(type.keyType), nullable(type.valueType))
-    return type
-
-
 def from_spark(schema: SparkStruct) -> StructType:
     """The Delta schema of a Spark schema."""
     return parse_schema(json.dumps(schema.jsonValue()))
+
+
+def shown_schema(schema: StructType) -> StructType:
+    """The schema that a user sees: without what the log notes about columns for its writers.
+
+    Spark would fill missing columns with defaults that it finds, which PROTOCOL.md ("Default Columns") keeps from readers.
+    """
+
+    def shown(field: StructField) -> StructField:
+        kept = {k: v for k, v in field.metadata.items() if not k.startswith("delta.") and k not in _DEFAULTS}
+        return replace(field, metadata=kept)
+
+    return changed_fields(schema, shown)
+
+
+def nullable_frame(frame: Frame) -> Frame:
+    """The frame with every nested field, element and value nullable: Arrow can't hold a null struct of fields that are not."""
+    types = {field.name: (field.dataType, nullable_type(field.dataType)) for field in frame.schema.fields}
+    if all(given == wanted for given, wanted in types.values()):
+        return frame
+    columns = []
+    for name, (given, wanted) in types.items():
+        column = F.col("`" + name.replace("`", "``") + "`")
+        columns.append(column if given == wanted else column.cast(wanted).alias(name))
+    return frame.select(*columns)
+
+
+def nullable_type(type: SparkType) -> SparkType:
+    """The same type with null allowed wherever a type can forbid it."""
+    if isinstance(type, SparkStruct):
+        return SparkStruct([T.StructField(f.name, nullable_type(f.dataType), True, f.metadata) for f in type.fields])
+    if isinstance(type, T.ArrayType):
+        return T.ArrayType(nullable_type(type.elementType))
+    return T.MapType(nullable_type(type.keyType), nullable_type(type.valueType)) if isinstance(type, T.MapType) else type
 
 
 def spark_type(type: DataType) -> SparkType:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -18,7 +17,7 @@ from deltamerge.spark.adapter import estimated_bytes
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame
-from deltamerge.spark.schema import nullable
+from deltamerge.spark.schema import nullable_frame
 from deltamerge.spark.session import settings
 from deltamerge.spark.writing import positional
 from deltamerge.worker.entry import sized_map
@@ -45,7 +44,8 @@ class Source:
 def materialize(source: Frame, columns: Sequence[str]) -> Source:
     """Evaluate `source` once, keeping `columns`. Raises DeltaMergeError with the cause when it fails."""
     spark = source.sparkSession
-    chosen = source.select(*_columns(source, columns) or [F.lit(True).alias(_WITHOUT_COLUMNS)])
+    wanted = [F.col(quoted(name)) for name in columns] or [F.lit(True).alias(_WITHOUT_COLUMNS)]
+    chosen = nullable_frame(source.select(*wanted))
     estimate = estimated_bytes(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
         return _local(spark, chosen.schema, collect(chosen, "deltamerge: read the source"))
@@ -62,17 +62,6 @@ def materialize(source: Frame, columns: Sequence[str]) -> Source:
     else:
         table = collect(kept, "deltamerge: read the materialized source")
     return _local(spark, kept.schema, table)
-
-
-def _columns(source: Frame, names: Sequence[str]) -> list[Column]:
-    """The columns, with nested fields that may be null: Arrow has no null struct of fields that may not."""
-    found = []
-    for name in names:
-        column = F.col(quoted(name))
-        type = source.schema[name].dataType
-        wanted = nullable(type)
-        found.append(column if type == wanted else column.cast(wanted).alias(name))
-    return found
 
 
 def _local(spark: Session, schema: T.StructType, table: pa.Table) -> Source:

@@ -13,10 +13,11 @@ from deltamerge.log.files import FileChunk
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.statistics import row_counts
 from deltamerge.protocol.actions import DeletionVector
+from deltamerge.protocol.column_mapping import MappingMode, logical_schema, mapping_mode, stored_schema
 from deltamerge.protocol.deletion_vector import vector_reference
 from deltamerge.protocol.partitions import decode_path, parse_partition_values
 from deltamerge.protocol.properties import Properties
-from deltamerge.protocol.schema import ArrayType, MapType, StructType, arrow_schema, arrow_type
+from deltamerge.protocol.schema import ArrayType, MapType, StructType, arrow_type
 from deltamerge.storage import Store, locate
 from deltamerge.worker.keys import KeyFilter
 from deltamerge.worker.scan import FileTask, ScanSpec
@@ -77,24 +78,28 @@ def _vectors(store: Store, files: pa.Table) -> dict[int, Vector]:
 
 def scan_spec(snapshot: Snapshot, schema: StructType, keys: KeyFilter | None, ranked: bool = False) -> ScanSpec:
     """How to read columns of the table."""
-    return ScanSpec(data_store(snapshot.store), arrow_schema(schema), keys, ranked)
+    mode = mapping_mode(snapshot.protocol, snapshot.metadata)
+    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked)
 
 
 def write_spec(snapshot: Snapshot) -> WriteSpec:
     """How to write data files of the table."""
     properties = snapshot.properties
+    mode = mapping_mode(snapshot.protocol, snapshot.metadata)
     return WriteSpec(
         store=data_store(snapshot.store),
-        schema=arrow_schema(snapshot.schema),
-        stored=arrow_schema(snapshot.data_schema),
+        schema=logical_schema(snapshot.schema, mode),
+        stored=stored_schema(snapshot.data_schema),
         partition_columns=snapshot.partition_columns,
         stats=stats_columns(snapshot.data_schema, properties),
         required=tuple(_required(snapshot.schema)),
         lengths=_lengths(snapshot.schema),
         codec=properties.compression,
+        prefix_length=properties.prefix_length(mode is not MappingMode.NONE),
     )
 
 
+_NAME_TOKEN = re.compile(r"`((?:[^`]|``)*)`|([^`.,\s][^`.,]*)|([.,])")
 _WITHOUT_BOUNDS = ("boolean", "binary", "void", "variant")
 
 
@@ -105,10 +110,22 @@ def stats_columns(schema: StructType, properties: Properties) -> tuple[StatsColu
     """
     leaves = list(_leaves(schema, ()))
     if properties.stats_columns is not None:
-        wanted = [tuple(name.strip().strip("`").split(".")) for name in properties.stats_columns.split(",")]
-        return tuple(leaf for path, leaf in leaves if any(path[: len(name)] == name for name in wanted))
+        wanted = _listed_names(properties.stats_columns.lower())
+        folded = [(tuple(name.lower() for name in path), leaf) for path, leaf in leaves]
+        return tuple(leaf for path, leaf in folded if any(path[: len(name)] == name for name in wanted))
     count = properties.indexed_columns
     return tuple(leaf for _, leaf in (leaves if count < 0 else leaves[:count]))
+
+
+def _listed_names(text: str) -> list[tuple[str, ...]]:
+    """The names in a comma-separated list, each as its parts; backquotes keep dots and commas within a part."""
+    names: list[list[str]] = [[]]
+    for quoted, plain, mark in _NAME_TOKEN.findall(text):
+        if mark == ",":
+            names.append([])
+        elif not mark:
+            names[-1].append(plain.strip() or quoted.replace("``", "`"))
+    return [tuple(name) for name in names if name]
 
 
 def _required(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -138,4 +155,4 @@ def _leaves(
             yield from _leaves(field.type, path, stored)
         else:
             bounded = not isinstance(field.type, ArrayType | MapType) and field.type.name not in _WITHOUT_BOUNDS
-            yield path, StatsColumn(stored, arrow_type(field.type), bounded)
+            yield path, StatsColumn(stored, arrow_type(field.type), bounded and "__COLLATIONS" not in field.metadata)

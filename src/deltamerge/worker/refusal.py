@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 
 
 class Refused(Exception):
@@ -14,3 +16,14 @@ class Refused(Exception):
         self.condition, self.message, self.parameters = condition, message, parameters
         value = {"condition": condition, "message": message, "parameters": list(parameters)}
         super().__init__(self.MARK + json.dumps(value))
+
+
+@contextlib.contextmanager
+def in_file(name: str) -> Iterator[None]:
+    """What is refused within comes out with the name of the data file that it is about, as its first parameter."""
+    try:
+        yield
+    except Refused as error:
+        if name in error.parameters:
+            raise
+        raise Refused(error.condition, f"{error.message} It is {name}.", name, *error.parameters) from error

@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.protocol.roaring import RowSet
-from deltamerge.worker.columns import conform_table, physical_name
+from deltamerge.worker.calendar import gregorian
+from deltamerge.worker.columns import conform_table, stored_names
 from deltamerge.worker.hits import DistinctHits
+from deltamerge.worker.refusal import in_file
 from deltamerge.worker.scan import ROW, FileTask, open_parquet, with_partition
 from deltamerge.worker.vectors import living, read_vector
 from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec, WrittenFile, split_by_partition
@@ -125,15 +127,15 @@ class FileRewriter:
     def _read(self) -> Iterator[pa.Table]:
         schema = self._spec.write.schema
         stored = pa.schema([field for field in schema if field.name not in self._task.partition])
-        present = set(self._file.schema_arrow.names)
-        names = [physical_name(field) for field in stored if physical_name(field) in present]
-        # One call a row group: what is fetched together, of a remote file, is held until the next call.
-        for group in range(self._file.num_row_groups):
-            batches = self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
-            with self._spec.write.store.naming(self._task.name):
-                for batch in batches:
-                    table = conform_table(pa.Table.from_batches([batch]), stored)
-                    yield with_partition(table, schema, self._task.partition, table.num_rows)
+        with in_file(self._task.name):
+            names = stored_names(self._file, stored)
+            # One call a row group: what is fetched together, of a remote file, is held until the next call.
+            for group in range(self._file.num_row_groups):
+                batches = self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
+                with self._spec.write.store.naming(self._task.name):
+                    for batch in batches:
+                        table = conform_table(gregorian(pa.Table.from_batches([batch]), self._file), stored)
+                        yield with_partition(table, schema, self._task.partition, table.num_rows)
 
     def _advance(self, known: int | None) -> None:
         """Write every batch whose hits are all known: those that end at or before position `known`, all for None."""

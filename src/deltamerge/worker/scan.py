@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.protocol.roaring import RowSet
-from deltamerge.worker.columns import conform_table, physical_name
+from deltamerge.worker.calendar import Calendar, calendars_of, gregorian
+from deltamerge.worker.columns import conform_table, place, stored_names
 from deltamerge.worker.keys import KeyFilter
-from deltamerge.worker.refusal import Refused
+from deltamerge.worker.refusal import Refused, in_file
 from deltamerge.worker.store import DataStore
 from deltamerge.worker.vectors import Vector, living, read_vector
 
@@ -98,7 +99,7 @@ def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[Ro
 
 def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
     """The rows of one file that are not deleted and can match, in batches of `spec.output`."""
-    with spec.store.open(task.name) as source, spec.store.naming(task.name):
+    with spec.store.open(task.name) as source, spec.store.naming(task.name), in_file(task.name):
         file = open_parquet(source, task.name, spec.store.remote)
         deleted = read_vector(task.vector, task.name, file.metadata.num_rows)
         for group in row_groups(file, task.share):
@@ -155,10 +156,9 @@ def read_columns(file: pq.ParquetFile, group: int, schema: pa.Schema, partition:
     """Columns of one row group by logical name; partition columns are the file's constants."""
     rows = file.metadata.row_group(group).num_rows
     stored = pa.schema([field for field in schema if field.name not in partition])
-    present = set(file.schema_arrow.names)
-    names = [physical_name(field) for field in stored if physical_name(field) in present]
+    names = stored_names(file, stored)
     data = file.read_row_group(group, columns=names, use_threads=False) if names else None
-    table = conform_table(data, stored) if data is not None else _nulls(stored, rows)
+    table = conform_table(gregorian(data, file), stored) if data is not None else _nulls(stored, rows)
     return with_partition(table, schema, partition, rows)
 
 
@@ -182,10 +182,13 @@ def may_contain(file: pq.ParquetFile, group: int, keys: KeyFilter, schema: pa.Sc
     metadata = file.metadata.row_group(group)
     leaves = [file.schema.column(i) for i in range(metadata.num_columns)]
     top_level = {leaf.name: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
+    stored = file.schema_arrow
+    by_date = calendars_of(file).dates is Calendar.GREGORIAN
     for position, name in enumerate(keys.columns):
         limits = keys.bounds(position)
-        index = top_level.get(physical_name(schema.field(name)))
-        if limits is None or index is None or name in partition:
+        at = None if name in partition else place(schema.field(name), stored)
+        index = None if at is None else top_level.get(stored.field(at).name)
+        if limits is None or index is None or (pa.types.is_date(limits[0].type) and not by_date):
             continue
         found = _limits(metadata.column(index).statistics, schema.field(name).type)
         if found is not None and (pc.less(found[1], limits[0]).as_py() or pc.greater(found[0], limits[1]).as_py()):

@@ -22,6 +22,7 @@ Path = tuple[str, ...]
 
 _PREFIX = 32
 _LAST_CHAR = "\U0010ffff"
+_ASCII_LAST = "\x7f"
 _NAN = '"NaN"'
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -54,6 +55,9 @@ class FileStats:
         """Count the rows of a table of physical names."""
         self._rows += table.num_rows
         for column in self._columns:
+            if pa.types.is_null(column.type):
+                self._nulls[column.path] += table.num_rows
+                continue
             values = _at(table, column.path)
             self._nulls[column.path] += values.null_count
             if not column.bounded:
@@ -89,15 +93,22 @@ class FileStats:
             limits = self._limits(column, footer, at_path)
             if limits is not None:
                 _put(lows, column.path, limits[0])
-                _put(highs, column.path, limits[1])
+                if limits[1] is not None:
+                    _put(highs, column.path, limits[1])
         parts = {"numRecords": str(self._rows), "minValues": lows, "maxValues": highs, "nullCount": nulls}
         return _object(parts)
 
-    def _limits(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> tuple[str, str] | None:
-        """The JSON texts of the column's bounds; None when all rows are null, nothing is known, or a year has no four digits."""
+    def _limits(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> tuple[str, str | None] | None:
+        """The JSON texts of the column's bounds; None when all rows are null, nothing is known, or a year has no four digits.
+
+        The upper one alone is None when no short text is above all values.
+        """
         if pa.types.is_string(column.type):
             found = self._strings.get(column.path)
-            return None if found is None else (json.dumps(found[0][:_PREFIX]), json.dumps(_upper(found[1])))
+            if found is None:
+                return None
+            high = _upper(found[1])
+            return json.dumps(found[0][:_PREFIX]), None if high is None else json.dumps(high)
         limits = _footer_limits(footer, at_path.get(".".join(column.path)))
         if limits is None:
             return None
@@ -113,7 +124,7 @@ class FileStats:
 def _at(table: pa.Table, path: Path) -> Any:
     values = table.column(path[0])
     for name in path[1:]:
-        values = pc.struct_field(values, name)
+        values = pc.struct_field(values, [values.type.get_field_index(name)])
     return values
 
 
@@ -125,14 +136,17 @@ def _larger(a: str, b: str) -> str:
     return a if a.encode() >= b.encode() else b
 
 
-def _upper(value: str) -> str:
-    """A short text that no value with the same start exceeds."""
-    if len(value) <= _PREFIX:
-        return value
-    end = _PREFIX
-    while end < len(value) and value[end] == _LAST_CHAR:
+def _upper(value: str) -> str | None:
+    """A short text that no value with the same start exceeds, None when there is none; lengths are in UTF-16 units, as Java's."""
+    end = units = 0
+    while end < len(value) and (units < _PREFIX or value[end] == _LAST_CHAR):
+        units += 1 if value[end] <= "\uffff" else 2
         end += 1
-    return value if end == len(value) else value[:end] + _LAST_CHAR
+    if end == len(value):
+        return value
+    if units > 2 * _PREFIX:
+        return None
+    return value[:end] + (_ASCII_LAST if value[end] < _ASCII_LAST else _LAST_CHAR)
 
 
 def _leaves(footer: Any) -> dict[str, int]:

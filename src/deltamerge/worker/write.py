@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import random
+import string
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.protocol.partitions import partition_folder, partition_text
-from deltamerge.worker.columns import renamed_table
+from deltamerge.worker.columns import stored_table
 from deltamerge.worker.refusal import Refused
 from deltamerge.worker.stats import FileStats, StatsColumn
 from deltamerge.worker.store import DataStore
 
 _GROUP_BYTES = 64 << 20
+_LETTERS = string.ascii_letters + string.digits
 _SAMPLE_ROWS = 8_192
 _WAITING_BYTES = 256 << 20
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
@@ -37,7 +40,8 @@ class WriteSpec:
     `schema` is the Arrow schema of a row by logical names, partition columns included; `stored` that of a data file by
     physical names. `required` are the paths of logical names that must not be null, `lengths` the most characters that
     CHAR and VARCHAR columns hold. `codec` is a Parquet codec's name, `target_bytes` the size at which the next file is
-    begun.
+    begun. With a `prefix_length`, files lie in folders of random names of so many characters instead of folders of their
+    partition.
     """
 
     store: DataStore
@@ -49,6 +53,7 @@ class WriteSpec:
     lengths: Mapping[str, int] = field(default_factory=dict)
     codec: str = "snappy"
     target_bytes: int = 128 << 20
+    prefix_length: int = 0
 
     @property
     def data_columns(self) -> list[str]:
@@ -56,7 +61,9 @@ class WriteSpec:
         return [name for name in self.schema.names if name not in self.partition_columns]
 
     def folder(self, partition: Mapping[str, Any]) -> str:
-        """The folder of a partition's files; '' for a table without partitions."""
+        """The folder of a partition's next files; '' for the table's own."""
+        if self.prefix_length:
+            return "".join(random.choices(_LETTERS, k=self.prefix_length))
         return partition_folder({name: partition_text(value.as_py()) for name, value in partition.items()})
 
 
@@ -94,7 +101,7 @@ class DataFileWriter:
             return
         check_required(self._spec.required, table)
         check_lengths(self._spec.lengths, table)
-        stored = renamed_table(table.select(self._spec.data_columns), self._spec.stored)
+        stored = stored_table(table.select(self._spec.data_columns), self._spec.stored)
         if not self._group_rows:
             per_row = max(1, stored.nbytes // stored.num_rows)
             self._group_rows = min(max(_GROUP_BYTES // per_row, 16_384), 1 << 20)
@@ -242,7 +249,7 @@ def check_required(required: Sequence[tuple[str, ...]], table: pa.Table) -> None
         parents = pa.repeat(True, table.num_rows)
         for name in path[1:]:
             parents = pc.and_(parents, pc.is_valid(values))
-            values = pc.struct_field(values, name)
+            values = pc.struct_field(values, [values.type.get_field_index(name)])
         if pc.any(pc.and_(parents, pc.is_null(values))).as_py():
             name = ".".join(path)
             raise Refused("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", f"NOT NULL constraint violated for column: {name}.", name)

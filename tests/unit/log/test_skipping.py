@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -320,3 +321,62 @@ def test_the_mask_is_in_the_order_of_the_live_files() -> None:
     found = FileSet.of(first).replay(second, ["a0", "a2"]).replay(FILE_SCHEMA.empty_table(), ["b1"])
     mask = could_match(found, OneOf(C, pa.array([1, 2, 3])), parse_schema(schema_text(c="long")), [])
     assert found.select(mask)["path"].to_pylist() == ["a1", "a3", "b2", "b3"]
+
+
+def mapped(name: str, type: Any, physical: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": type, "nullable": True, "metadata": {"delta.columnMapping.physicalName": physical, **more}}
+
+
+def test_bounds_go_by_physical_names_on_every_level() -> None:
+    inner = {"type": "struct", "fields": [mapped("a", "long", "b"), mapped("b", "long", "a")]}
+    schema = parse_schema(json.dumps({"type": "struct", "fields": [mapped("c", "long", "s"), mapped("s", inner, ".x")]}))
+    text = json.dumps(
+        {
+            "numRecords": 3,
+            "minValues": {"s": 1, "c": 50, ".x": {"a": 10, "b": 20}},
+            "maxValues": {"s": 2, "c": 60, ".x": {"a": 11, "b": 21}},
+            "nullCount": {"s": 0, ".x": {"a": 0, "b": 3}},
+        }
+    )
+    files = FileSet.of(table_of([add("f", stats=text, partitionValues={"s": "1"})["add"]], FILE_SCHEMA))
+
+    def keeps(predicate: Predicate, partitions: Iterable[str] = ()) -> bool:
+        return bool(could_match(files, predicate, schema, partitions)[0])
+
+    assert [n for n in (1, 10, 20, 50) if keeps(compare("=", n))] == [1]
+    assert [n for n in (1, 10, 20, 50) if keeps(Compare(("s", "b"), "=", pa.scalar(n)))] == [10]
+    assert not keeps(IsNotNull(("s", "a")))
+    assert not keeps(compare("=", 2), ["c"])
+
+
+WIDENED = [
+    ("integer", "double", 1, 3, pa.scalar(3.0), pa.scalar(3.5)),
+    (
+        "byte",
+        "decimal(12,2)",
+        1,
+        3,
+        pa.scalar(Decimal("3.00"), pa.decimal128(12, 2)),
+        pa.scalar(Decimal("3.01"), pa.decimal128(12, 2)),
+    ),
+    ("decimal(5,2)", "decimal(10,4)", 1.25, 3.5, *(pa.scalar(Decimal(t), pa.decimal128(10, 4)) for t in ("3.5000", "3.5001"))),
+    ("date", "timestamp_ntz", "2020-01-01", "2020-01-02", pa.scalar(naive(2020, 1, 2)), pa.scalar(naive(2020, 1, 2, 0, 0, 1))),
+    ("float", "double", 0.1, 0.3, pa.scalar(float(np.float32(0.3))), pa.scalar(0.31)),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "low", "high", "inside", "above"), WIDENED)
+def test_bounds_of_an_older_type_are_bounds(old: str, new: str, low: Any, high: Any, inside: pa.Scalar, above: pa.Scalar) -> None:
+    change = {"delta.typeChanges": [{"fromType": old, "toType": new}]}
+    schema = parse_schema(json.dumps({"type": "struct", "fields": [mapped("c", new, "c", **change)]}))
+    files = FileSet.of(table_of([add("f", stats=stats(low, high))["add"]], FILE_SCHEMA))
+    assert could_match(files, Compare(C, "=", inside), schema, []).tolist() == [True]
+    assert could_match(files, Compare(C, "=", above), schema, []).tolist() == [False]
+
+
+def test_a_float_below_the_double_of_its_text_is_not_lost() -> None:
+    change = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
+    schema = parse_schema(json.dumps({"type": "struct", "fields": [mapped("c", "double", "c", **change)]}))
+    for value in np.random.default_rng(1).standard_normal(200).astype(np.float32):
+        files = FileSet.of(table_of([add("f", stats=stats(float(str(value)), float(str(value))))["add"]], FILE_SCHEMA))
+        assert could_match(files, Compare(C, "=", pa.scalar(float(value))), schema, []).tolist() == [True]

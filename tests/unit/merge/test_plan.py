@@ -96,7 +96,6 @@ def test_keys_are_equalities_of_columns_that_every_match_fulfils(
         ("date", "timestamp", False),
         ("date", "string", False),
         ("void", "void", False),
-        ("variant", "variant", False),
     ],
 )
 def test_types_are_keys_when_equal_values_are_equal_numbers_or_bytes(target: str, source: str, alike: bool) -> None:

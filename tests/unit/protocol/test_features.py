@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deltamerge.errors import UnsupportedTableError
 from deltamerge.protocol import features as module
@@ -17,7 +19,8 @@ from deltamerge.protocol.features import (
     check_readable,
     check_writable,
     named_features,
-    protocol_for,
+    needed,
+    upgraded,
 )
 from deltamerge.protocol.schema import ArrayType, PrimitiveType, StructField, StructType, schema_json
 
@@ -35,6 +38,10 @@ def metadata(
 
 def named(*names: str, reads: bool = True) -> Protocol:
     return Protocol(3, 7, frozenset(names) if reads else frozenset(), frozenset(names))
+
+
+def named_with(*names: str) -> Protocol:
+    return Protocol(3, 7, frozenset(names), frozenset({"appendOnly", "invariants", *names}))
 
 
 LEGACY = [
@@ -171,14 +178,91 @@ def test_a_writer_that_is_too_new_does_not_hinder_reading() -> None:
 
 
 def test_a_plain_table_gets_the_plain_protocol() -> None:
-    assert protocol_for(StructType((StructField("c", PrimitiveType("timestamp")),))) == Protocol(1, 2)
+    assert needed(metadata()) == Protocol(1, 2)
 
 
 def test_timestamps_without_zone_at_any_depth_need_their_feature() -> None:
     inner = StructType((StructField("x", PrimitiveType("timestamp_ntz")),))
     schema = StructType((StructField("c", ArrayType(inner)),))
-    protocol = protocol_for(schema)
+    protocol = needed(Metadata("id", schema_json(schema)))
     assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
     assert protocol.reader_features == {"timestampNtz"}
     assert "timestampNtz" in (protocol.writer_features or ())
     check_writable(protocol, Metadata("id", schema_json(schema)), "t")
+
+
+def legacy_and(*names: str) -> frozenset[str]:
+    return frozenset({"appendOnly", "invariants", *names})
+
+
+NEEDED = [
+    (metadata({"delta.columnMapping.mode": "name"}), Protocol(2, 7, None, legacy_and("columnMapping"))),
+    (metadata({"delta.constraints.c": "c > 0"}), Protocol(1, 3)),
+    (metadata({"delta.enableChangeDataFeed": "true"}), Protocol(1, 7, None, legacy_and("changeDataFeed"))),
+    (
+        metadata({"delta.enableDeletionVectors": "true"}),
+        Protocol(3, 7, frozenset({"deletionVectors"}), legacy_and("deletionVectors")),
+    ),
+    (metadata({"delta.feature.vacuumProtocolCheck": "supported"}), named_with("vacuumProtocolCheck")),
+    (metadata({"delta.enableRowTracking": "true"}), Protocol(1, 7, None, legacy_and("rowTracking", "domainMetadata"))),
+    (metadata({"delta.feature.future": "supported"}), Protocol(1, 7, None, legacy_and("future"))),
+]
+
+
+@pytest.mark.parametrize(("table", "expected"), NEEDED, ids=lambda value: repr(value)[-90:])
+def test_a_new_table_gets_the_lowest_protocol_that_has_its_features(table: Metadata, expected: Protocol) -> None:
+    assert needed(table) == expected
+
+
+def test_an_upgrade_keeps_what_legacy_versions_imply() -> None:
+    found = upgraded(Protocol(1, 4), ["timestampNtz"])
+    assert found == Protocol(3, 7, frozenset({"timestampNtz"}), named_features(Protocol(1, 4)) | {"timestampNtz"})
+    assert upgraded(Protocol(1, 2), ["checkConstraints"]) == Protocol(1, 3)
+    assert upgraded(Protocol(1, 1), ["appendOnly", "invariants"]) == Protocol(1, 2)
+    mapped = upgraded(Protocol(2, 5), ["timestampNtz"])
+    assert mapped.reader_features == {"columnMapping", "timestampNtz"}
+
+
+def test_an_upgrade_keeps_unknown_features_and_adds_required_ones() -> None:
+    found = upgraded(named("future"), ["clustering"])
+    assert found == Protocol(3, 7, frozenset({"future"}), frozenset({"future", "clustering", "domainMetadata"}))
+
+
+@pytest.mark.parametrize("protocol", [Protocol(1, 5), Protocol(2, 6), named("future", "columnMapping")], ids=repr)
+def test_an_upgrade_to_what_is_there_changes_nothing(protocol: Protocol) -> None:
+    assert upgraded(protocol, ["columnMapping"]) is protocol
+
+
+@given(st.sets(st.sampled_from(sorted(FEATURES)), max_size=6), st.sampled_from([Protocol(r, w) for r, w, _ in LEGACY]))
+def test_an_upgrade_has_old_and_new_features_and_no_lower_version(names: set[str], before: Protocol) -> None:
+    after = upgraded(before, names)
+    assert named_features(after) >= named_features(before) | names
+    assert after.min_reader_version >= before.min_reader_version
+    assert after.min_writer_version >= before.min_writer_version
+    assert (after.reader_features is None) == (after.min_reader_version < 3)
+    assert (after.writer_features is None) == (after.min_writer_version < 7)
+    assert (after.reader_features or frozenset()) <= (after.writer_features or frozenset())
+    assert upgraded(after, names) is after
+
+
+NAMES = """appendOnly invariants checkConstraints generatedColumns allowColumnDefaults changeDataFeed columnMapping
+    identityColumns deletionVectors rowTracking timestampNtz domainMetadata v2Checkpoint catalogManaged icebergCompatV1
+    icebergCompatV2 icebergCompatV3 clustering vacuumProtocolCheck inCommitTimestamp typeWidening typeWidening-preview
+    variantType variantType-preview variantShredding variantShredding-preview geospatial geospatial-dev
+    materializePartitionColumns checkpointProtection coordinatedCommits-preview redirectReaderWriter-preview
+    redirectWriterOnly-preview adaptiveMetadata-preview"""
+
+
+def test_every_feature_of_the_protocol_and_of_delta_spark_is_known() -> None:
+    assert set(NAMES.split()) <= FEATURES.keys()
+    assert all(set(feature.requires) <= FEATURES.keys() for feature in FEATURES.values())
+
+
+def test_column_mapping_and_type_widening_are_honoured_and_types_without_files_are_not_written() -> None:
+    mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "p"}
+    table = metadata({"delta.columnMapping.mode": "id", "delta.enableTypeWidening": "true"}, mapped)
+    check_writable(named("columnMapping", "typeWidening"), table, "t")
+    void = Metadata("id", schema_json(StructType((StructField("c", ArrayType(PrimitiveType("void"))),))))
+    check_readable(Protocol(1, 2), void, "t")
+    with pytest.raises(UnsupportedTableError, match="array<void>"):
+        check_writable(Protocol(1, 2), void, "t")

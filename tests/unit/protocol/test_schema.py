@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltamerge.errors import CorruptTableError
+from deltamerge.errors import CorruptTableError, UnsupportedTableError
 from deltamerge.protocol.schema import (
     ArrayType,
     DataType,
@@ -19,8 +19,11 @@ from deltamerge.protocol.schema import (
     StructType,
     arrow_schema,
     arrow_type,
+    check_storable,
+    check_supported,
     parse_schema,
     schema_json,
+    without_void,
 )
 
 PRIMITIVES = [
@@ -191,10 +194,10 @@ def test_the_arrow_types_of_nested_types() -> None:
 
 @pytest.mark.parametrize("name", ["variant", "interval", "decimal(39,0)", "decimal(0,0)", ""])
 def test_a_type_without_arrow_form_is_refused_by_name(name: str) -> None:
-    with pytest.raises(CorruptTableError) as caught:
+    with pytest.raises(UnsupportedTableError) as caught:
         arrow_type(PrimitiveType(name))
-    assert caught.value.condition == "DELTAMERGE_UNSUPPORTED_TYPE"
-    assert caught.value.parameters == {"type": name}
+    assert caught.value.condition == "DELTA_UNSUPPORTED_DATA_TYPES"
+    assert caught.value.parameters == {"dataType": name}
 
 
 @pytest.mark.parametrize(("name", "expected"), [("decimal(10,2)", (10, 2)), ("decimal(5,-1)", (5, -1)), ("long", None)])
@@ -224,3 +227,39 @@ def test_a_selection_keeps_the_schemas_order() -> None:
 def test_types_print_as_spark_prints_them() -> None:
     schema = schema_of(MapType(PrimitiveType("string"), ArrayType(PrimitiveType("decimal(10,2)"))))
     assert str(schema) == "struct<c:map<string,array<decimal(10,2)>>>"
+
+
+def one(type: DataType) -> StructType:
+    return StructType((StructField("c", type),))
+
+
+VOID, LONG = PrimitiveType("void"), PrimitiveType("long")
+
+
+@pytest.mark.parametrize("name", ["variant", "interval year to month", "geometry(OGC:CRS84)", "decimal(39,0)", "decimal(5,6)"])
+def test_a_table_with_an_unsupported_type_at_any_depth_is_refused_by_name(name: str) -> None:
+    for type in (PrimitiveType(name), ArrayType(one(PrimitiveType(name))), MapType(LONG, PrimitiveType(name))):
+        with pytest.raises(UnsupportedTableError, match="'c'") as caught:
+            check_supported(one(type))
+        assert caught.value.parameters["dataType"] == name
+
+
+def test_a_map_with_void_keys_is_refused() -> None:
+    for type in (MapType(VOID, LONG), ArrayType(one(MapType(VOID, VOID)))):
+        with pytest.raises(UnsupportedTableError, match="map<void"):
+            check_supported(one(type))
+
+
+@pytest.mark.parametrize(
+    "type", [VOID, ArrayType(VOID), MapType(LONG, VOID), one(VOID), ArrayType(StructType((*one(VOID), StructField("x", LONG))))]
+)
+def test_what_no_file_can_hold_can_be_read_but_not_written(type: DataType) -> None:
+    check_supported(one(type))
+    with pytest.raises(UnsupportedTableError):
+        check_storable(one(type))
+
+
+def test_void_beside_other_columns_and_fields_is_stored_by_leaving_it_out() -> None:
+    schema = StructType((StructField("v", VOID), StructField("s", StructType((*one(VOID), StructField("x", LONG))))))
+    check_storable(schema)
+    assert str(without_void(schema)) == "struct<s:struct<x:long>>"

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.worker.columns import PHYSICAL, conform, conform_table, physical_name, renamed_table
+from deltamerge.protocol.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
+from deltamerge.worker.columns import conform, conform_table, physical_name, stored_names, stored_table
+from deltamerge.worker.refusal import Refused
 from tests.unit.worker.data import UTC_TIME, examples
 
 
@@ -116,7 +120,7 @@ def test_a_table_renamed_for_a_file_is_read_back_as_it_was(column: tuple[Shape, 
     array = conform(pa.array(values, shape.stored), shape.wanted).slice(start, end - start)
     logical = pa.schema([field_named("logical", "physical", shape.wanted)])
     physical = pa.schema([("physical", physical_type(shape.wanted))])
-    stored = renamed_table(pa.table([array], schema=logical), physical)
+    stored = stored_table(pa.table([array], schema=logical), physical)
     stored.validate(full=True)
     assert stored.schema == physical
     assert conform_table(stored, logical).to_pylist() == [{"logical": value} for value in array.to_pylist()]
@@ -177,3 +181,53 @@ def test_columns_of_the_right_type_are_not_copied() -> None:
 def test_a_value_that_the_tables_type_cannot_hold_is_an_error() -> None:
     with pytest.raises(pa.ArrowInvalid):
         conform(pa.array([1 << 40]), pa.int32())
+
+
+def test_names_that_were_swapped_within_a_struct_are_not_mixed_up() -> None:
+    stored = pa.array([{"a": 1, "b": 2}], pa.struct([("a", pa.int64()), ("b", pa.int64())]))
+    wanted = pa.struct([field_named("a", "b", pa.int64()), field_named("b", "a", pa.int64())])
+    assert stored.type == wanted
+    for nested, type in ((stored, wanted), (pa.array([[stored[0].as_py()]], pa.list_(stored.type)), pa.list_(wanted))):
+        found = conform(nested, type).to_pylist()[0]
+        assert (found[0] if isinstance(found, list) else found) == {"a": 2, "b": 1}
+
+
+def with_id(name: str, type: pa.DataType, key: bytes, id: int) -> pa.Field:
+    return pa.field(name, type, metadata={key: str(id).encode()})
+
+
+def test_ids_decide_whatever_the_names(tmp_path: Path) -> None:
+    inner = pa.struct([with_id("y", pa.int32(), PARQUET_ID, 4), with_id("x", pa.int32(), PARQUET_ID, 5)])
+    stored = pa.schema([with_id("b", pa.int32(), PARQUET_ID, 1), with_id("a", pa.list_(inner), PARQUET_ID, 2)])
+    rows = pa.table([[7], [[{"y": 8, "x": 9}]]], schema=stored)
+    pq.write_table(rows, tmp_path / "f.parquet")
+    element = pa.struct([with_id("x", pa.int64(), FIELD_ID, 4), with_id("new", pa.int64(), FIELD_ID, 6)])
+    schema = pa.schema([with_id("a", pa.int64(), FIELD_ID, 1), with_id("b", pa.list_(element), FIELD_ID, 2)])
+    file = pq.ParquetFile(tmp_path / "f.parquet")
+    assert stored_names(file, schema) == ["b", "a"]
+    found = conform_table(file.read(stored_names(file, schema)), schema)
+    assert found.to_pylist() == [{"a": 7, "b": [{"x": 8, "new": None}]}]
+
+
+def test_a_file_without_ids_is_refused_where_ids_decide(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "f.parquet")
+    with pytest.raises(Refused) as caught:
+        stored_names(pq.ParquetFile(tmp_path / "f.parquet"), pa.schema([with_id("a", pa.int64(), FIELD_ID, 1)]))
+    assert caught.value.condition == "DELTAMERGE_MISSING_FIELD_IDS"
+
+
+def test_a_column_is_found_whatever_its_case_unless_two_could_be_meant() -> None:
+    schema = pa.schema([("Id", pa.int64())])
+    assert conform_table(pa.table({"ID": [1]}), schema).to_pylist() == [{"Id": 1}]
+    assert conform_table(pa.table({"ID": [1], "Id": [2]}), schema).to_pylist() == [{"Id": 2}]
+    for ambiguous in (["ID", "id"], ["Id", "Id"]):
+        with pytest.raises(Refused, match="'Id'"):
+            conform_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=ambiguous), schema)
+
+
+def test_void_columns_and_fields_leave_for_a_file_and_come_back_as_nulls() -> None:
+    struct = pa.struct([("v", pa.null()), ("x", pa.int64())])
+    rows = pa.table([pa.array([{"x": 1}, None], struct), pa.nulls(2)], schema=pa.schema([("s", struct), ("w", pa.null())]))
+    stored = stored_table(rows, pa.schema([("s", pa.struct([("x", pa.int64())]))]))
+    assert stored.to_pylist() == [{"s": {"x": 1}}, {"s": None}]
+    assert conform_table(stored, rows.schema).to_pylist() == rows.to_pylist()
