@@ -193,9 +193,15 @@ def _nested(leaves: Mapping[Path, pa.DataType]) -> pa.StructType:
 
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text, parse_float=str)
-    except ValueError:
+        return json.loads(text, parse_float=_Number)
+    except (ValueError, RecursionError):
         return {}
+
+
+class _Number(str):
+    """The digits of a JSON number, which is no string."""
+
+    __slots__ = ()
 
 
 def _column(parsed: pa.Table | list[Any], path: Path, type: pa.DataType, length: int) -> pa.Array:
@@ -220,7 +226,7 @@ def _coerce(value: Any, type: pa.DataType) -> Any:
         if value is None or isinstance(value, bool | dict | list):
             return None
         if pa.types.is_string(type):
-            if not isinstance(value, str):
+            if type(value) is not str:
                 return None
             value.encode()  # a lone surrogate is no text for Arrow
             return value
