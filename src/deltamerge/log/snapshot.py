@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from deltamerge.errors import CorruptTableError
+from deltamerge.errors import AnalysisError, CorruptTableError
 from deltamerge.log.checkpoint import read_checkpoint
-from deltamerge.log.commit_file import CommitFile, read_commit
-from deltamerge.log.files import TOMBSTONE_SCHEMA, FileSet, file_keys
-from deltamerge.log.segment import LogSegment
+from deltamerge.log.commit_file import CommitFile, read_commits
+from deltamerge.log.files import FileSet
+from deltamerge.log.segment import LogSegment, find_segment
+from deltamerge.log.tombstones import Tombstones
 from deltamerge.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
 from deltamerge.protocol.features import check_readable
 from deltamerge.protocol.properties import Properties
 from deltamerge.protocol.schema import StructType, parse_schema
 from deltamerge.storage import ObjectInfo, Store
+
+log = logging.getLogger("deltamerge.log")
 
 _Kind = TypeVar("_Kind", Protocol, Metadata)
 
@@ -37,7 +38,7 @@ class Snapshot:
     protocol: Protocol
     metadata: Metadata
     files: FileSet
-    tombstones: pa.Table
+    tombstones: Tombstones = field(default_factory=Tombstones)
     txns: Mapping[str, Txn] = field(default_factory=dict)
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     checkpoint_version: int | None = None
@@ -83,22 +84,48 @@ class Snapshot:
             protocol=protocol,
             metadata=metadata,
             files=files,
-            tombstones=_tombstones(self.tombstones, [commit]),
+            tombstones=self.tombstones.after(commit.adds, commit.removes),
             txns={**self.txns, **{t.app_id: t for t in commit.txns}},
             domains=_domains(self.domains, commit.domains),
         )
 
 
+def load(store: Store, version: int | None = None) -> Snapshot:
+    """A version of the table, the newest one for None.
+
+    A damaged checkpoint is passed over, with a warning, when older log files give the same state. Raises
+    TableNotFoundError, AnalysisError for a version that doesn't exist, CorruptTableError, UnsupportedTableError.
+    """
+    segment = find_segment(store, version)
+    avoid: frozenset[str] = frozenset()
+    damage: CorruptTableError | None = None
+    while True:
+        try:
+            return load_snapshot(store, segment)
+        except CorruptTableError as error:
+            named = {str(error.parameters.get(key)) for key in ("checkpoint", "file")}
+            bad = segment.replaceable & named
+            if not bad:
+                raise damage or error from None
+            damage = damage or error
+        avoid |= bad
+        log.warning("passing over a damaged file of the log: %s", damage)
+        try:
+            segment = find_segment(store, segment.version, avoid)
+        except (CorruptTableError, AnalysisError):
+            raise damage from None
+
+
 def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
     """Replay a segment. Raises CorruptTableError, UnsupportedTableError."""
-    commits = [read_commit(store, info) for info in segment.commits]
+    commits = read_commits(store, segment.commits)
     others: list[Action] = []
-    files, tombstones = FileSet(), TOMBSTONE_SCHEMA.empty_table()
+    files, tombstones = FileSet(), Tombstones()
     checkpoint_version = None
     if segment.checkpoint is not None:
         state = read_checkpoint(store, segment.checkpoint)
         checkpoint_version = segment.checkpoint.version
-        files, tombstones = FileSet.of(state.adds), state.removes
+        files, tombstones = FileSet.of_chunks(state.adds), Tombstones(state.removes)
         others.extend(state.others)
     for commit in commits:
         others.extend(commit.others)
@@ -107,6 +134,7 @@ def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
     check_readable(protocol, metadata, store.url)
     for commit in commits:
         files = files.replay(commit.adds, commit.removed_keys)
+        tombstones = tombstones.after(commit.adds, commit.removes)
     return Snapshot(
         store=store,
         version=segment.version,
@@ -114,7 +142,7 @@ def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
         protocol=protocol,
         metadata=metadata,
         files=files,
-        tombstones=_tombstones(tombstones, commits),
+        tombstones=tombstones,
         txns={a.app_id: a for a in others if isinstance(a, Txn)},
         domains=_domains({}, [a for a in others if isinstance(a, DomainMetadata)]),
         checkpoint_version=checkpoint_version,
@@ -137,16 +165,3 @@ def _last(actions: list[Action], kind: type[_Kind], name: str, store: Store, ver
 def _domains(before: Mapping[str, DomainMetadata], changed: list[DomainMetadata]) -> dict[str, DomainMetadata]:
     merged = {**before, **{d.domain: d for d in changed}}
     return {name: domain for name, domain in merged.items() if not domain.removed}
-
-
-def _tombstones(before: pa.Table, commits: list[CommitFile]) -> pa.Table:
-    """Tombstones in force after `commits`: each removed file once, and none that was added again later."""
-    table = before
-    for commit in commits:
-        if not commit.adds.num_rows and not commit.removes.num_rows:
-            continue
-        if table.num_rows:
-            again = pa.concat_arrays([file_keys(commit.adds), file_keys(commit.removes)])
-            table = table.filter(pc.invert(pc.is_in(file_keys(table), again)))
-        table = pa.concat_tables([table, commit.removes])
-    return table

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from deltamerge.log.files import FileChunk
+from deltamerge.log.stats_struct import as_type, child
 from deltamerge.protocol.partitions import parse_partition_values
 from deltamerge.protocol.predicate import Path
 from deltamerge.protocol.schema import PrimitiveType, StructField, StructType, arrow_type
@@ -90,7 +91,10 @@ def _partition_bounds(chunk: FileChunk, field: StructField) -> Bounds:
 
 
 def _parse_stats(chunk: FileChunk, schema: StructType, fields: Mapping[Path, StructField]) -> None:
-    """Parse the JSON statistics of a chunk once for all of `fields`, into the chunk's cache."""
+    """The statistics of a chunk for all of `fields`, into the chunk's cache; JSON is parsed once for all of them."""
+    if chunk.parsed is not None:
+        _take_stats(chunk, chunk.parsed, schema, fields)
+        return
     texts = pc.coalesce(chunk.table["stats"].combine_chunks(), pa.scalar("{}"))
     physical = {path: _physical(schema, path) for path in fields}
     wanted = {physical[path]: _json_type(field) for path, field in fields.items()}
@@ -101,10 +105,29 @@ def _parse_stats(chunk: FileChunk, schema: StructType, fields: Mapping[Path, Str
         target = arrow_type(field.type)
         low = _typed(_column(parsed, ("minValues", *physical[path]), wanted[physical[path]], len(texts)), target)
         high = _typed(_column(parsed, ("maxValues", *physical[path]), wanted[physical[path]], len(texts)), target)
-        if pa.types.is_timestamp(target):
-            high = _later(high, target)
         nulls = _column(parsed, ("nullCount", *physical[path]), pa.int64(), len(texts))
-        chunk.cache[path, str(field.type)] = Bounds(low, high, nulls, rows)
+        chunk.cache[path, str(field.type)] = _bounds(low, high, nulls, rows)
+
+
+def _take_stats(chunk: FileChunk, parsed: pa.StructArray, schema: StructType, fields: Mapping[Path, StructField]) -> None:
+    """The statistics of a chunk that has them as structs, into the chunk's cache."""
+
+    def values(path: Path, target: pa.DataType) -> pa.Array:
+        found = child(parsed, path)
+        return pa.nulls(len(parsed), target) if found is None else as_type(found, target)
+
+    chunk.cache["rows"] = rows = values(("numRecords",), pa.int64())
+    for path, field in fields.items():
+        physical, target = _physical(schema, path), arrow_type(field.type)
+        low, high = values(("minValues", *physical), target), values(("maxValues", *physical), target)
+        nulls = values(("nullCount", *physical), pa.int64())
+        chunk.cache[path, str(field.type)] = _bounds(low, high, nulls, rows)
+
+
+def _bounds(low: pa.Array, high: pa.Array, nulls: pa.Array, rows: pa.Array) -> Bounds:
+    if pa.types.is_timestamp(high.type):
+        high = _later(high, high.type)
+    return Bounds(low, high, nulls, rows)
 
 
 def _physical(schema: StructType, path: Path) -> Path:
@@ -226,7 +249,7 @@ def _coerce(value: Any, type: pa.DataType) -> Any:
         if value is None or isinstance(value, bool | dict | list):
             return None
         if pa.types.is_string(type):
-            if type(value) is not str:
+            if isinstance(value, _Number) or not isinstance(value, str):
                 return None
             value.encode()  # a lone surrogate is no text for Arrow
             return value

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from deltamerge.log.commit_file import CommitFile, read_commit
 from deltamerge.log.segment import all_commits, commit_version, find_segment
-from deltamerge.log.snapshot import Snapshot, load_snapshot
+from deltamerge.log.snapshot import Snapshot, load
 from deltamerge.storage import Store, open_store
 
 _KEPT = 64
@@ -33,9 +33,9 @@ class DeltaLog:
         if version is not None:
             if newest is not None and newest.version == version:
                 return newest
-            return load_snapshot(self.store, find_segment(self.store, version))
+            return load(self.store, version)
         with self._lock:
-            self._newest = self._caught_up() or load_snapshot(self.store, find_segment(self.store))
+            self._newest = self._caught_up() or load(self.store)
             return self._newest
 
     def remember(self, snapshot: Snapshot) -> None:

@@ -7,7 +7,7 @@ import time
 
 import pyarrow.compute as pc
 
-from deltamerge.log.checkpoint import write_checkpoint
+from deltamerge.log.checkpoint_write import write_checkpoint
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.protocol.actions import Action
 
@@ -27,8 +27,8 @@ def after_commit(snapshot: Snapshot) -> None:
 def checkpoint(snapshot: Snapshot) -> None:
     """Write a checkpoint of `snapshot`: live files, tombstones that have not expired, and all else in force."""
     expired = int(time.time() * 1000) - snapshot.properties.tombstone_retention
-    times = pc.coalesce(snapshot.tombstones["deletionTimestamp"], 0)
-    kept = snapshot.tombstones.filter(pc.greater(times, expired))
+    times = pc.coalesce(snapshot.tombstones.table["deletionTimestamp"], 0)
+    kept = snapshot.tombstones.table.filter(pc.greater(times, expired))
     others: list[Action] = [snapshot.protocol, snapshot.metadata]
     others += [*snapshot.txns.values(), *snapshot.domains.values()]
     write_checkpoint(snapshot.store, snapshot.version, snapshot.files.table(), kept, others)
