@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
 from deltamerge._version import __version__
 from deltamerge.commands.write import write_table
+from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
+from deltamerge.log.history import milliseconds
 from deltamerge.log.table import open_log
 from deltamerge.spark.reading import snapshot_frame
+from deltamerge.spark.session import time_zone
 from deltamerge.tables import DeltaTable
 
 __all__ = ["DeltaTable", "__version__", "read", "write"]
 
 
 @catchable
-def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
-    """The Delta table at `path` as a lazy DataFrame: its newest version, or the given one.
+def read(spark: SparkSession, path: str, version: int | None = None, timestamp: datetime | str | None = None) -> DataFrame:
+    """The Delta table at `path` as a lazy DataFrame: its newest version, the given one, or the newest at a time.
 
-    Raises an AnalysisException when there is no table or no such version.
+    A time without zone is in the session's time zone. Raises an AnalysisException when there is no table, no such
+    version, or none at that time.
     """
-    return snapshot_frame(spark, open_log(path).snapshot(version))
+    if version is not None and timestamp is not None:
+        raise AnalysisError(
+            "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
+            "Cannot specify time travel in multiple formats: both a version and a timestamp are given.",
+            hint="Leave one of them out.",
+        )
+    time = None if timestamp is None else milliseconds(timestamp, time_zone(spark))
+    return snapshot_frame(spark, open_log(path).snapshot(version, time))
 
 
 @catchable

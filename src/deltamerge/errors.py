@@ -70,6 +70,10 @@ class StorageError(DeltaMergeError):
     """The store refused or failed: no permission, no space, no answer."""
 
 
+class CommitUnknownError(StorageError):
+    """The store failed in a commit and does not tell whether it went through: no file of it may be deleted."""
+
+
 class ExecutionError(DeltaMergeError):
     """A job failed while it ran; the table is as it was."""
 

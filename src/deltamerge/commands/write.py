@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deltamerge.errors import AnalysisError, DeltaMergeError, InvalidArgumentError, TableNotFoundError
+from deltamerge.errors import AnalysisError, CommitUnknownError, DeltaMergeError, InvalidArgumentError, TableNotFoundError
 from deltamerge.log.conflict import ReadSet
 from deltamerge.log.files import FileSet, Mask, add_files
 from deltamerge.log.snapshot import Snapshot
@@ -146,6 +146,8 @@ def _committed(
     )
     try:
         committed: Committed = commit(snapshot, proposal)
+    except CommitUnknownError:
+        raise
     except DeltaMergeError:
         delete_quietly(snapshot, [decode_path(file.path) for file in added])
         raise

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.errors import CorruptTableError
+from deltamerge.log.commit_file import UNPARSABLE, cause_of
 from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk, file_keys, last_of_each, table_of
 from deltamerge.log.segment import LOG, CheckpointFiles
 from deltamerge.log.stats_struct import json_texts
@@ -86,10 +87,8 @@ def _read_file(store: Store, name: str, first: str, columns: Sequence[str] = (*_
         return _read_json(data) if name.endswith(".json") else _read_parquet(data, columns)
     except NotFound as error:
         raise _corrupt(store, name, first, "the file is missing") from error
-    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _corrupt(store, name, first, str(error)) from error
-    except RecursionError as error:
-        raise _corrupt(store, name, first, "it is nested too deeply") from error
+    except (*UNPARSABLE, pa.ArrowException, OSError) as error:
+        raise _corrupt(store, name, first, cause_of(error)) from error
 
 
 def _read_json(data: bytes) -> _Part:

@@ -30,8 +30,15 @@ class CommitFile:
 
     @property
     def timestamp(self) -> int:
-        """Modification time of the commit file, in ms."""
-        return self.file.modified
+        """The in-commit timestamp, in ms; the commit file's modification time when there is none."""
+        found = self.in_commit_timestamp
+        return self.file.modified if found is None else found
+
+    @property
+    def in_commit_timestamp(self) -> int | None:
+        """`inCommitTimestamp` of the commitInfo, in ms."""
+        found = self.info.get("inCommitTimestamp")
+        return found if isinstance(found, int) else None
 
     @property
     def removed_keys(self) -> list[str]:
@@ -69,6 +76,8 @@ class CommitFile:
         """Change data files of this version."""
         return [a for a in self.others if isinstance(a, CdcFile)]
 
+
+UNPARSABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
 _READERS = 8
 
@@ -109,15 +118,15 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
                 removes.append(_required(value["remove"], "path"))
             elif (action := parse_action(value)) is not None:
                 others.append(action)
-        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise _corrupt(info.name, number, _cause(error), store) from error
+        except UNPARSABLE as error:
+            raise _corrupt(info.name, number, cause_of(error), store) from error
     for kind in (Protocol, Metadata):
         if sum(isinstance(action, kind) for action in others) > 1:
             raise _corrupt(info.name, None, f"it has more than one {kind.__name__.lower()} action", store)
     try:
         add_table, remove_table = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
         file_keys(add_table), file_keys(remove_table)
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+    except UNPARSABLE as error:
         raise _corrupt(info.name, None, str(error), store) from error
     changed = any(bool(row.get("dataChange", True)) for row in (*adds, *removes))
     return CommitFile(commit_version(info), info, add_table, remove_table, tuple(others), changed)
@@ -126,7 +135,8 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
 _KNOWN = frozenset(KINDS)
 
 
-def _cause(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
+    """What is wrong with an action that raised this while it was parsed."""
     if isinstance(error, KeyError):
         return f"{error.args[0]} is missing"
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -156,11 +156,13 @@ def _segment(
     newest = max([*commits, *checkpoints])
     target = newest if version is None else version
     if target > newest or target < 0:
-        raise _no_version(target, newest)
+        raise _no_version(store, target, newest)
     base = max((v for v in checkpoints if v <= target), default=None)
     if base is None and 0 not in commits:
         if partial:
             return None
+        if version is not None and checkpoints:
+            raise _no_version(store, target, newest)
         raise _truncated(store, target)
     first = 0 if base is None else base + 1
     needed = _covering(store, commits, _compactions(listed, avoid), first, target)
@@ -225,12 +227,13 @@ def _no_table(store: Store) -> TableNotFoundError:
     )
 
 
-def _no_version(version: int, newest: int) -> AnalysisError:
+def _no_version(store: Store, version: int, newest: int) -> AnalysisError:
+    earliest = earliest_version(store.list(LOG, ""))
     return AnalysisError(
         "DELTA_VERSION_NOT_FOUND",
-        f"Cannot time travel to version {version}: the newest version is {newest}.",
-        parameters={"userVersion": version, "latest": newest},
-        hint="DeltaTable.history() lists the versions.",
+        f"Cannot time travel to version {version}: available are the versions from {earliest} to {newest}.",
+        parameters={"userVersion": version, "earliest": earliest, "latest": newest},
+        hint="DeltaTable.history() lists the versions; older ones vanish by log retention.",
     )
 
 

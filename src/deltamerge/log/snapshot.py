@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-from deltamerge.errors import AnalysisError, CorruptTableError
+from deltamerge.errors import CorruptTableError
 from deltamerge.log.checkpoint import read_checkpoint
-from deltamerge.log.commit_file import CommitFile, read_commits
+from deltamerge.log.commit_file import CommitFile, read_commit, read_commits
 from deltamerge.log.files import FileSet
-from deltamerge.log.segment import LogSegment, find_segment
+from deltamerge.log.segment import LogSegment
 from deltamerge.log.tombstones import Tombstones
 from deltamerge.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
-from deltamerge.protocol.features import check_readable
+from deltamerge.protocol.features import check_readable, in_commit_timestamps
 from deltamerge.protocol.properties import Properties
 from deltamerge.protocol.schema import StructType, parse_schema
 from deltamerge.storage import ObjectInfo, Store
-
-log = logging.getLogger("deltamerge.log")
 
 _Kind = TypeVar("_Kind", Protocol, Metadata)
 
@@ -55,6 +52,11 @@ class Snapshot:
         return Properties(self.metadata.configuration)
 
     @property
+    def in_commit_timestamps(self) -> bool:
+        """Whether commits carry their own timestamps."""
+        return in_commit_timestamps(self.protocol, self.metadata)
+
+    @property
     def partition_columns(self) -> tuple[str, ...]:
         """Names of the partition columns, in order."""
         return self.metadata.partition_columns
@@ -79,7 +81,7 @@ class Snapshot:
         return replace(
             self,
             version=commit.version,
-            timestamp=commit.timestamp,
+            timestamp=commit.timestamp if in_commit_timestamps(protocol, metadata) else commit.file.modified,
             tip=commit.file,
             protocol=protocol,
             metadata=metadata,
@@ -88,32 +90,6 @@ class Snapshot:
             txns={**self.txns, **{t.app_id: t for t in commit.txns}},
             domains=_domains(self.domains, commit.domains),
         )
-
-
-def load(store: Store, version: int | None = None) -> Snapshot:
-    """A version of the table, the newest one for None.
-
-    A damaged checkpoint is passed over, with a warning, when older log files give the same state. Raises
-    TableNotFoundError, AnalysisError for a version that doesn't exist, CorruptTableError, UnsupportedTableError.
-    """
-    segment = find_segment(store, version)
-    avoid: frozenset[str] = frozenset()
-    damage: CorruptTableError | None = None
-    while True:
-        try:
-            return load_snapshot(store, segment)
-        except CorruptTableError as error:
-            named = {str(error.parameters.get(key)) for key in ("checkpoint", "file")}
-            bad = segment.replaceable & named
-            if not bad:
-                raise damage or error from None
-            damage = damage or error
-        avoid |= bad
-        log.warning("passing over a damaged file of the log: %s", damage)
-        try:
-            segment = find_segment(store, segment.version, avoid)
-        except (CorruptTableError, AnalysisError):
-            raise damage from None
 
 
 def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
@@ -138,7 +114,7 @@ def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
     return Snapshot(
         store=store,
         version=segment.version,
-        timestamp=segment.timestamp,
+        timestamp=_timestamp(store, segment, commits, in_commit_timestamps(protocol, metadata)),
         protocol=protocol,
         metadata=metadata,
         files=files,
@@ -148,6 +124,14 @@ def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
         checkpoint_version=checkpoint_version,
         tip=segment.tip,
     )
+
+
+def _timestamp(store: Store, segment: LogSegment, commits: list[CommitFile], in_commit: bool) -> int:
+    """When the version was made, in ms: what its commit says if `in_commit`, else its file's modification time."""
+    if not in_commit or segment.tip is None:
+        return segment.timestamp
+    last = commits[-1] if commits and commits[-1].file == segment.tip else read_commit(store, segment.tip)
+    return last.timestamp
 
 
 def _last(actions: list[Action], kind: type[_Kind], name: str, store: Store, version: int) -> _Kind:

@@ -8,6 +8,7 @@ import time
 import pyarrow.compute as pc
 
 from deltamerge.log.checkpoint_write import write_checkpoint
+from deltamerge.log.checksum import write_checksum
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.protocol.actions import Action
 
@@ -15,7 +16,11 @@ log = logging.getLogger("deltamerge.log")
 
 
 def after_commit(snapshot: Snapshot) -> None:
-    """Write a checkpoint of `snapshot` when `delta.checkpointInterval` says so; a failure is logged, not raised."""
+    """Write the checksum of `snapshot`, and a checkpoint when `delta.checkpointInterval` says so.
+
+    A failure is logged, not raised.
+    """
+    write_checksum(snapshot)
     if snapshot.version == 0 or snapshot.version % snapshot.properties.checkpoint_interval:
         return
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from deltamerge.errors import DeltaMergeError
+from deltamerge.errors import CommitUnknownError, DeltaMergeError
 from deltamerge.log.conflict import ReadSet
 from deltamerge.log.files import add_files, file_keys
 from deltamerge.log.transaction import Committed, Proposal, commit, delete_quietly
@@ -58,6 +58,8 @@ def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> Committe
     )
     try:
         committed = commit(snapshot, proposal)
+    except CommitUnknownError:
+        raise
     except DeltaMergeError:
         delete_quietly(snapshot, [decode_path(file.path) for file in outcome.added])
         raise

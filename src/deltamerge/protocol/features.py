@@ -94,8 +94,8 @@ FEATURES: dict[str, Feature] = {
         Feature("geospatial", reader=True, reads=False),
         Feature("catalogManaged", reader=True, reads=False),
         Feature("domainMetadata", writes=True),
-        Feature("rowTracking"),
-        Feature("inCommitTimestamp", active=_property("delta.enableInCommitTimestamps")),
+        Feature("rowTracking", active=_property("delta.enableRowTracking")),
+        Feature("inCommitTimestamp", writes=True, active=_property("delta.enableInCommitTimestamps")),
         Feature("clustering"),
         Feature("collations"),
         Feature("icebergCompatV1", active=_property("delta.enableIcebergCompatV1")),
@@ -128,6 +128,16 @@ def named_features(protocol: Protocol) -> frozenset[str]:
         if by_writer or by_reader:
             names.add(feature.name)
     return frozenset(names)
+
+
+def in_commit_timestamps(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether commits of the table carry their own timestamps (PROTOCOL.md, "In-Commit Timestamps")."""
+    return "inCommitTimestamp" in named_features(protocol) and _property("delta.enableInCommitTimestamps")(metadata)
+
+
+def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether commits to the table assign row ids (PROTOCOL.md, "Writer Requirements for Row Tracking")."""
+    return "rowTracking" in named_features(protocol) and not _property("delta.rowTrackingSuspended")(metadata)
 
 
 def check_readable(protocol: Protocol, metadata: Metadata, table: str) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from deltamerge.log import snapshot as snapshots
+from deltamerge.log import load as loading
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.storage.local import LocalStore
 
@@ -92,7 +92,7 @@ def delete_commits(root: Path, before: int) -> None:
 
 def load(store: LocalStore, version: int | None = None) -> Snapshot:
     """A version of the table, replayed from its files."""
-    return snapshots.load(store, version)
+    return loading.load(store, version)
 
 
 def paths(snapshot: Snapshot) -> list[str]:

@@ -176,7 +176,7 @@ def test_a_version_that_does_not_exist_is_refused(tmp_path: Path, store: LocalSt
     with pytest.raises(AnalysisError) as caught:
         find_segment(store, version)
     assert caught.value.condition == "DELTA_VERSION_NOT_FOUND"
-    assert caught.value.parameters == {"userVersion": version, "latest": 2}
+    assert caught.value.parameters == {"userVersion": version, "earliest": 0, "latest": 2}
 
 
 @pytest.mark.parametrize(
@@ -226,12 +226,13 @@ def test_a_log_without_beginning_is_truncated(
     assert caught.value.parameters == {"path": store.url, "version": 5 if version is None else version}
 
 
-def test_a_version_before_the_first_checkpoint_is_truncated(tmp_path: Path, store: LocalStore) -> None:
+def test_a_version_before_the_first_checkpoint_is_not_found(tmp_path: Path, store: LocalStore) -> None:
     commits(tmp_path, 2, 3, 4)
     touch(tmp_path, classic(3))
-    with pytest.raises(CorruptTableError) as caught:
+    with pytest.raises(AnalysisError) as caught:
         find_segment(store, 2)
-    assert caught.value.condition == "DELTA_TRUNCATED_TRANSACTION_LOG"
+    assert caught.value.condition == "DELTA_VERSION_NOT_FOUND"
+    assert caught.value.parameters == {"userVersion": 2, "earliest": 3, "latest": 4}
 
 
 def no_folder(root: Path) -> None:
