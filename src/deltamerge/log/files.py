@@ -121,6 +121,13 @@ class FileChunk:
         """The identity of each file."""
         return file_keys(self.table)
 
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def take(self, rows: pa.Array) -> FileChunk:
+        """The files at the given rows."""
+        return FileChunk(self.table.take(rows), None if self.parsed is None else self.parsed.take(rows))
+
     def chosen(self, rows: pa.Array | None) -> pa.Table:
         """The files at the given rows (None: all), with the JSON of their statistics."""
         table = self.table if rows is None else self.table.take(rows)

@@ -21,6 +21,8 @@ _COMPACTED = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
 _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
 _UUID = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.(?:json|parquet)")
+_CHECKSUM = re.compile(r"(\d{20})\.crc")
+_VERSIONED = (_COMMIT, _COMPACTED, _CLASSIC, _PART, _UUID, _CHECKSUM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,16 @@ def commit_version(info: ObjectInfo) -> int:
     """The version that a commit file makes; the last one of a log compaction file."""
     found = _match(_COMPACTED, info)
     return int(found[2]) if found else int(info.name.rpartition("/")[2][:20])
+
+
+def file_version(info: ObjectInfo) -> int | None:
+    """The version, of a log compaction file the first one, that a commit, checkpoint, checksum or compaction is named by."""
+    return int(info.name.rpartition("/")[2][:20]) if any(_match(pattern, info) for pattern in _VERSIONED) else None
+
+
+def is_commit(info: ObjectInfo) -> bool:
+    """Whether a log file is a commit."""
+    return _match(_COMMIT, info) is not None
 
 
 def is_checkpoint(info: ObjectInfo) -> bool:

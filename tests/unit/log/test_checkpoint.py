@@ -13,10 +13,11 @@ from deltalake import DeltaTable
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.checkpoint import CheckpointState, read_checkpoint
-from deltamerge.log.checkpoint_write import checkpoint_bytes, write_checkpoint
-from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileSet, table_of
+from deltamerge.log.checkpoint_write import CheckpointContent, parquet_bytes, write_checkpoint
+from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk, FileSet, table_of
 from deltamerge.log.last_checkpoint import LAST_CHECKPOINT, pointer_checksum
 from deltamerge.log.segment import CheckpointFiles, find_segment
+from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.upkeep import checkpoint
 from deltamerge.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
 from deltamerge.storage.local import LocalStore
@@ -25,7 +26,7 @@ from tests.unit.log.building import add, commit, create, delete_commits, load, l
 NAME = f"_delta_log/{3:020d}.checkpoint.parquet"
 METADATA = Metadata(
     "id",
-    schema_text(id="long"),
+    schema_text(id="long", p="string", q="string"),
     ("p", "q"),
     {"delta.appendOnly": "false", "k": ""},
     name="n",
@@ -52,6 +53,16 @@ REMOVES = table_of(
     TOMBSTONE_SCHEMA,
 )
 OTHERS: list[Action] = [PROTOCOL, METADATA, Txn("a", 1, 2), Txn("b", 3), DomainMetadata("d", "{}"), DomainMetadata("e", "", True)]
+
+
+def content(adds: pa.Table, removes: pa.Table, others: list[Action], metadata: Metadata = METADATA) -> CheckpointContent:
+    """The content of a checkpoint of version 3."""
+    snapshot = Snapshot(LocalStore("/nowhere"), 3, 0, PROTOCOL, metadata, FileSet.of(adds))
+    return CheckpointContent((FileChunk(adds),), removes, tuple(action.to_json() for action in others), snapshot)
+
+
+def checkpoint_bytes(adds: pa.Table, removes: pa.Table, others: list[Action]) -> bytes:
+    return parquet_bytes(content(adds, removes, others))
 
 
 def adds_of(state: CheckpointState) -> pa.Table:
@@ -181,12 +192,13 @@ def test_a_checkpoint_that_vanished_is_named(tmp_path: Path) -> None:
 
 def test_the_pointer_counts_what_was_written(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
-    write_checkpoint(store, 3, ADDS, REMOVES, OTHERS)
+    txns = {"a": Txn("a", 1, 2)}
+    write_checkpoint(Snapshot(store, 3, 0, PROTOCOL, METADATA, FileSet.of(ADDS), txns=txns), REMOVES)
     info = store.info(NAME)
     assert info is not None
     found = json.loads(store.read(LAST_CHECKPOINT))
     assert found.pop("checksum") == pointer_checksum(found)
-    assert found == {"version": 3, "size": len(OTHERS) + 3 + 2, "sizeInBytes": info.size, "numOfAddFiles": 3}
+    assert found == {"version": 3, "size": 3 + 3 + 2, "sizeInBytes": info.size, "numOfAddFiles": 3}
 
 
 def data_file(root: Path, name: str, ids: list[int], **more: Any) -> dict[str, Any]:

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltamerge.errors import CorruptTableError
-from deltamerge.log.checkpoint_write import checkpoint_bytes
 from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of
 from deltamerge.protocol.actions import Metadata, Protocol
 from tests.unit.log.building import PROTOCOL, add, commit, create, delete_commits, load, log_file, metadata, paths, remove
+from tests.unit.log.test_checkpoint import checkpoint_bytes
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 V2 = {

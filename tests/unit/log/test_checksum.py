@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from deltamerge.log.checkpoint_write import checkpoint_bytes
+from deltamerge.log.checkpoint_write import write_checkpoint
 from deltamerge.log.checksum import checksum_value, write_checksum
-from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of
+from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileSet, table_of
 from deltamerge.log.segment import checksum_name
 from deltamerge.log.transaction import Proposal, commit
 from deltamerge.log.upkeep import after_commit
 from deltamerge.protocol.actions import AddFile
 from tests.unit.log import building
-from tests.unit.log.building import add, create, load, log_file, metadata, paths, remove
+from tests.unit.log.building import add, create, load, metadata, paths, remove
 
 
 def test_a_checksum_counts_the_live_files(tmp_path: Path) -> None:
@@ -78,9 +79,9 @@ def test_a_contradiction_is_told(tmp_path: Path, key: str, caplog: pytest.LogCap
 
 def wrong_checkpoint(root: Path) -> None:
     """A readable checkpoint of version 1 that has lost a file."""
-    adds = table_of([add("a")["add"]], FILE_SCHEMA)
-    others = [load(building.LocalStore(str(root))).protocol, load(building.LocalStore(str(root))).metadata]
-    log_file(root, f"{1:020d}.checkpoint.parquet").write_bytes(checkpoint_bytes(adds, TOMBSTONE_SCHEMA.empty_table(), others))
+    right = load(building.LocalStore(str(root)))
+    lost = replace(right, files=FileSet.of(table_of([add("a")["add"]], FILE_SCHEMA)))
+    write_checkpoint(lost, TOMBSTONE_SCHEMA.empty_table())
 
 
 def test_a_checkpoint_that_checksum_and_commits_contradict_is_passed_over(
