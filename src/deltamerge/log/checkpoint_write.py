@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltamerge.log.checkpoint import SIDECARS
-from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk
+from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk, Mask
 from deltamerge.log.last_checkpoint import write_pointer
 from deltamerge.log.parts import part_numbers
 from deltamerge.log.segment import LOG
@@ -84,9 +83,7 @@ def write_checkpoint(snapshot: Snapshot, removes: pa.Table, most_actions: int = 
     A V2 checkpoint where the table asks for one; a classic one else, in parts beyond `most_actions`. Raises StorageError.
     """
     others: list[Action] = [snapshot.protocol, snapshot.metadata, *snapshot.txns.values(), *snapshot.domains.values()]
-    chunks = tuple(
-        chunk if mask is None else chunk.take(pa.array(np.flatnonzero(mask))) for chunk, mask in snapshot.files.parts()
-    )
+    chunks = tuple(chunk if mask is None else chunk.take(_where(mask)) for chunk, mask in snapshot.files.parts())
     content = CheckpointContent(chunks, removes, tuple(action.to_json() for action in others), snapshot)
     parts = -(-content.count // most_actions)
     policy = snapshot.metadata.configuration.get("delta.checkpointPolicy", "classic").lower()
@@ -109,7 +106,7 @@ def _write_classic(content: CheckpointContent, parts: int) -> dict[str, Any]:
 
 def _write_v2(content: CheckpointContent, parts: int) -> dict[str, Any]:
     store, version = content.snapshot.store, content.snapshot.version
-    sidecars = []
+    sidecars: list[dict[str, Any]] = []
     for part in _split(CheckpointContent(content.chunks, content.removes, (), content.snapshot), parts):
         name, data = f"{uuid.uuid4()}.parquet", parquet_bytes(part, _FILES)
         store.put(f"{SIDECARS}/{name}", data)
@@ -136,14 +133,14 @@ def _split(content: CheckpointContent, parts: int) -> Iterator[CheckpointContent
     places = [part_numbers(chunk.table, parts, with_vectors) for chunk in content.chunks]
     gone = part_numbers(content.removes, parts, with_vectors)
     for number in range(parts):
-        rows = [_where(at, number) for at in places]
+        rows = [_where(np.equal(at, number)) for at in places]
         chunks = tuple(chunk.take(at) for chunk, at in zip(content.chunks, rows, strict=True))
-        removes = content.removes.take(_where(gone, number))
+        removes = content.removes.take(_where(np.equal(gone, number)))
         yield CheckpointContent(chunks, removes, content.small if number == 0 else (), content.snapshot)
 
 
-def _where(places: npt.NDArray[np.int64], number: int) -> pa.Array:
-    return pa.array(np.flatnonzero(places == number))
+def _where(chosen: Mask) -> pa.Array:
+    return pa.array(np.flatnonzero(chosen))
 
 
 def parquet_bytes(content: CheckpointContent, kinds: Sequence[str] = _CLASSIC) -> bytes:
