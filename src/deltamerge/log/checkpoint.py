@@ -27,6 +27,7 @@ from deltamerge.storage import NotFound, Store
 SIDECARS = f"{LOG}/_sidecars"
 
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "checkpointMetadata", "sidecar")
+_TEXTS = ["path", "partitionValues", "deletionVector"]
 _CHUNK_ROWS = 1_000_000
 _READERS = 4
 
@@ -103,8 +104,10 @@ def _read_json(data: bytes) -> _Part:
 
 
 def _read_parquet(data: bytes, columns: Sequence[str]) -> _Part:
-    file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
+    file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
     schema = file.schema_arrow
+    if not {"add", "sidecar"} & set(schema.names):
+        raise ValueError("it has no column for files")
     wanted = [name for kind in columns for name in _wanted(schema, kind)]
     adds, removes = [], [TOMBSTONE_SCHEMA.empty_table()]
     small: dict[str, list[Any]] = {kind: [] for kind in _SMALL}
@@ -113,8 +116,7 @@ def _read_parquet(data: bytes, columns: Sequence[str]) -> _Part:
         for kind in _SMALL:
             small[kind] += [_plain(value) for value in _valid(group, kind).to_pylist()]
         if len(found := _valid(group, "add")):
-            stats = _valid(file.read_row_group(number, ["add.stats_parsed"]), "add") if _lacks_stats(found, schema) else None
-            adds.append(_chunk(found, stats))
+            adds.append(_chunk(found, _parsed_stats(file, number) if _lacks_stats(found, schema) else None))
         removes.append(_checked(_rows(_valid(group, "remove"), TOMBSTONE_SCHEMA)))
     return _small(small, tuple(adds), pa.concat_tables(removes))
 
@@ -154,11 +156,28 @@ def _lacks_stats(adds: pa.StructArray, schema: pa.Schema) -> bool:
     return bool(adds.type.get_field_index("stats") < 0 or pc.struct_field(adds, "stats").null_count)
 
 
-def _chunk(adds: pa.StructArray, structs: pa.StructArray | None) -> FileChunk:
+def _parsed_stats(file: pq.ParquetFile, row_group: int) -> pa.StructArray:
+    """The statistics structs of the files of a row group."""
+    path = "add.stats_parsed"
+    structs = pc.struct_field(_valid(file.read_row_group(row_group, [path]), "add"), "stats_parsed")
+    leaves = [file.schema.column(number) for number in range(len(file.schema.names))]
+    return _zoned(structs, path, {leaf.path for leaf in leaves if leaf.physical_type == "INT96"})
+
+
+def _zoned(values: pa.Array, path: str, moments: set[str]) -> pa.Array:
+    """The values with a zone for the timestamps at `moments`: INT96, which has none, is always a moment in UTC."""
+    if path in moments:
+        return values.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+    if not pa.types.is_struct(values.type) or not moments:
+        return values
+    children = {f.name: _zoned(pc.struct_field(values, f.name), f"{path}.{f.name}", moments) for f in values.type}
+    return pa.StructArray.from_arrays(list(children.values()), list(children), mask=values.is_null())
+
+
+def _chunk(adds: pa.StructArray, parsed: pa.StructArray | None) -> FileChunk:
     table = _checked(_rows(adds, FILE_SCHEMA))
-    if structs is None:
+    if parsed is None:
         return FileChunk(table)
-    parsed = pc.struct_field(structs, "stats_parsed")
     texts = table["stats"].combine_chunks()
     if texts.null_count == len(texts):
         return FileChunk(table, parsed)
@@ -186,6 +205,7 @@ def _checked(table: pa.Table) -> pa.Table:
     for name in ("path", "size") if "stats" in table.column_names else ("path",):
         if table[name].null_count:
             raise ValueError(f"a file action has no {name}")
+    table.select(_TEXTS).validate(full=True)
     return table
 
 

@@ -149,7 +149,7 @@ def parquet_bytes(content: CheckpointContent, kinds: Sequence[str] = _CLASSIC) -
     types = {kind: {**_SMALL, **_V2_ONLY, "add": form.type, "remove": _REMOVE}[kind] for kind in kinds}
     schema = pa.schema(list(types.items()))
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, schema, compression="snappy") as writer:
+    with pq.ParquetWriter(sink, schema, compression="snappy", write_page_checksum=True) as writer:
         for columns in _batches(content, form):
             count = len(next(iter(columns.values())))
             rows = [columns.get(kind, pa.nulls(count, type)) for kind, type in types.items()]

@@ -120,9 +120,9 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
                 others.append(action)
         except UNPARSABLE as error:
             raise _corrupt(info.name, number, cause_of(error), store) from error
-    for kind in (Protocol, Metadata):
+    for name, kind in (("protocol", Protocol), ("metaData", Metadata)):
         if sum(isinstance(action, kind) for action in others) > 1:
-            raise _corrupt(info.name, None, f"it has more than one {kind.__name__.lower()} action", store)
+            raise _corrupt(info.name, None, f"it has more than one {name} action", store)
     try:
         add_table, remove_table = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
         file_keys(add_table), file_keys(remove_table)

@@ -74,8 +74,11 @@ class AddFile:
     @property
     def num_records(self) -> int | None:
         """Rows in the file, deleted ones included, when its statistics say so."""
-        found = json.loads(self.stats).get("numRecords") if self.stats else None
-        return None if found is None else int(found)
+        try:
+            found = json.loads(self.stats)["numRecords"] if self.stats else None
+            return None if found is None else int(found)
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+            return None
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AddFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,22 @@ import pytest
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of
+from deltamerge.log.statistics import bounds_of
 from deltamerge.protocol.actions import Metadata, Protocol
-from tests.unit.log.building import PROTOCOL, add, commit, create, delete_commits, load, log_file, metadata, paths, remove
+from deltamerge.protocol.schema import parse_schema
+from tests.unit.log.building import (
+    PROTOCOL,
+    add,
+    commit,
+    create,
+    delete_commits,
+    load,
+    log_file,
+    metadata,
+    paths,
+    remove,
+    schema_text,
+)
 from tests.unit.log.test_checkpoint import checkpoint_bytes
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
@@ -200,3 +215,21 @@ def test_a_compaction_gives_what_its_commits_give(tmp_path: Path) -> None:
         (tmp_path / f"{version}.json").rename(log_file(tmp_path, f"{version:020d}.json"))
     compaction.write_text('{"add":[]}')
     assert paths(load(store)) == ["b", "d", "e"]
+
+
+def test_a_timestamp_in_the_old_parquet_type_is_a_moment(tmp_path: Path) -> None:
+    made = datetime(2020, 1, 1, 1, 2, 3, 4000, UTC)
+    bounds = pa.struct([("at", pa.timestamp("us", "UTC")), ("n", pa.int32())])
+    stats = pa.struct([("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds)])
+    fields = pa.struct([("path", pa.string()), ("partitionValues", MAP), ("size", pa.int64()), ("stats_parsed", stats)])
+    value = {"numRecords": 1, "minValues": {"at": made, "n": 1}, "maxValues": {"at": made, "n": 1}}
+    rows = [{"path": "a", "size": 1, "stats_parsed": value}, {"path": "b", "size": 1, "stats_parsed": None}, None, None]
+    files = pa.array(rows, fields)
+    small = pq.read_table(pa.BufferReader(checkpoint_bytes(files_of(), NOTHING, others((PROTOCOL, metadata())))))
+    columns = {n: pa.concat_arrays([pa.nulls(2, small[n].type), small[n].combine_chunks()]) for n in ("protocol", "metaData")}
+    path = log_file(tmp_path, f"{2:020d}.checkpoint.parquet")
+    pq.write_table(pa.table({**columns, "add": files}), path, use_deprecated_int96_timestamps=True)
+    ((chunk, _),) = load(create_nothing(tmp_path)).files.parts()
+    schema = parse_schema(schema_text(at="timestamp"))
+    assert bounds_of(chunk, schema, (), [("at",)])[("at",)].low.to_pylist() == [made, None]
+    assert chunk.chosen(None)["stats"].to_pylist()[1] is None
