@@ -199,13 +199,21 @@ class FileSet:
 
     def replay(self, added: pa.Table, removed: Iterable[str]) -> FileSet:
         """The set after a commit that adds `added` and removes the files with the given identities."""
-        added_keys = file_keys(added)
-        gone = pa.array([*removed, *added_keys.to_pylist()], pa.string())
-        alive = tuple(_without(chunk, mask, gone) for chunk, mask in self.parts())
-        chunks = self.chunks
-        if len(added):
-            chunks, alive = (*chunks, FileChunk(last_of_each(added).combine_chunks())), (*alive, None)
-        return _compacted(FileSet(chunks, alive))
+        return self.replay_all([(added, removed)])
+
+    def replay_all(self, steps: Sequence[tuple[pa.Table, Iterable[str]]]) -> FileSet:
+        """The set after commits, oldest first, each with the files that it adds and the identities that it removes."""
+        gone = pa.array([], pa.string())
+        chunks: list[FileChunk] = []
+        alive: list[Mask | None] = []
+        for added, removed in reversed(steps):
+            chunk = FileChunk(last_of_each(added).combine_chunks())
+            if len(chunk):
+                chunks.append(chunk)
+                alive.append(_without(chunk, None, gone))
+            gone = pa.concat_arrays([gone, pa.array(list(removed), pa.string()), chunk.keys])
+        before = [_without(chunk, mask, gone) for chunk, mask in self.parts()]
+        return _compacted(FileSet((*self.chunks, *chunks[::-1]), (*before, *alive[::-1])))
 
 
 def _compacted(files: FileSet) -> FileSet:

@@ -108,8 +108,8 @@ def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
     protocol = _last(others, Protocol, "protocol", store, segment.version)
     metadata = _last(others, Metadata, "metaData", store, segment.version)
     check_readable(protocol, metadata, store.url)
+    files = files.replay_all([(commit.adds, commit.removed_keys) for commit in commits])
     for commit in commits:
-        files = files.replay(commit.adds, commit.removed_keys)
         tombstones = tombstones.after(commit.adds, commit.removes)
     return Snapshot(
         store=store,
