@@ -8,10 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from deltamerge.log.checkpoint import SIDECARS, sidecars_of
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.checkpoint import SIDECARS, read_checkpoint, sidecars_of
 from deltamerge.log.history import ordered_times
 from deltamerge.log.segment import (
     LOG,
+    CheckpointFiles,
     commit_version,
     compacted_range,
     complete_checkpoints,
@@ -20,6 +22,7 @@ from deltamerge.log.segment import (
     is_commit,
 )
 from deltamerge.log.snapshot import Snapshot
+from deltamerge.protocol.actions import Metadata, Protocol
 from deltamerge.protocol.features import named_features
 from deltamerge.storage import ObjectInfo, Store
 
@@ -36,7 +39,10 @@ def clean_up(snapshot: Snapshot, now: int) -> list[str]:
     cutoff = (now - snapshot.properties.log_retention) // _DAY * _DAY
     store = snapshot.store
     listed = store.list(LOG, "")
-    expired = expired_files(listed, cutoff)
+    base = base_checkpoint(listed, cutoff)
+    expired = [] if base is None else expired_files(listed, base.version)
+    if base is None or not expired or not _is_sound(store, base):
+        return []
     for info in expired:
         store.delete(info.name)
     gone = [info.name for info in expired]
@@ -47,18 +53,34 @@ def clean_up(snapshot: Snapshot, now: int) -> list[str]:
     return gone
 
 
-def expired_files(listed: Iterable[ObjectInfo], cutoff: int) -> list[ObjectInfo]:
-    """The log files that no version from the one in force at `cutoff` on needs, oldest first."""
+def base_checkpoint(listed: Iterable[ObjectInfo], cutoff: int) -> CheckpointFiles | None:
+    """The newest checkpoint that is not newer than the version in force at `cutoff`, None when there is none."""
     files = list(listed)
     commits = ordered_times([info for info in files if is_commit(info)])
     in_force = max((commit_version(info) for info in commits if info.modified <= cutoff), default=-1)
-    base = max((version for version in complete_checkpoints(files) if version <= in_force), default=-1)
+    checkpoints = complete_checkpoints(files)
+    base = max((version for version in checkpoints if version <= in_force), default=None)
+    return None if base is None else CheckpointFiles(base, checkpoints[base][0])
+
+
+def expired_files(listed: Iterable[ObjectInfo], base: int) -> list[ObjectInfo]:
+    """The log files that no version from `base` on needs, when there is a checkpoint of `base`; oldest first."""
     found = []
-    for info in files:
+    for info in listed:
         version, compacted = file_version(info), compacted_range(info)
         if version is not None and (version < base or (compacted is not None and version <= base)):
             found.append(info)
     return found
+
+
+def _is_sound(store: Store, base: CheckpointFiles) -> bool:
+    """Whether a checkpoint can be read: nothing that it replaces may go before."""
+    try:
+        others = read_checkpoint(store, base).others
+    except CorruptTableError as error:
+        log.warning("nothing is cleaned up in the log of %s: %s", store.url, error)
+        return False
+    return all(any(isinstance(action, kind) for action in others) for kind in (Protocol, Metadata))
 
 
 def _delete_sidecars(store: Store, kept: Iterable[ObjectInfo], cutoff: int) -> list[str]:

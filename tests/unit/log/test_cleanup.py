@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.log.cleanup import clean_up, expired_files
+from deltamerge.log.cleanup import base_checkpoint, clean_up, expired_files
 from deltamerge.log.segment import commit_version, earliest_version, find_segment, is_commit
 from deltamerge.log.upkeep import after_commit, checkpoint
 from deltamerge.storage import ObjectInfo
@@ -101,6 +101,15 @@ def test_without_an_old_checkpoint_nothing_goes(tmp_path: Path) -> None:
     assert clean_up(load(store), NOW) == []
 
 
+def test_nothing_goes_when_the_checkpoint_that_replaces_it_is_damaged(tmp_path: Path) -> None:
+    store = table(tmp_path)
+    log_file(tmp_path, f"{2:020d}.checkpoint.parquet").write_bytes(b"PAR1")
+    age(tmp_path, {0: 70, 1: 60, 2: 50, 3: 40, 4: 35, 5: 20, 6: 10, 7: 1})
+    before = names(tmp_path)
+    assert clean_up(load(store), NOW) == []
+    assert names(tmp_path) == before
+
+
 def test_a_due_checkpoint_cleans_up(tmp_path: Path) -> None:
     store = table(tmp_path, delta_checkpointInterval="1", delta_logRetentionDuration="interval 1 days")
     after_commit(load(store))
@@ -137,7 +146,8 @@ def test_sidecars_go_with_the_last_checkpoint_that_needs_them(tmp_path: Path) ->
 def test_every_version_in_force_since_the_cut_can_still_be_made(days: list[int], checkpoints: set[int], cutoff: int) -> None:
     files = [ObjectInfo(f"_delta_log/{v:020d}.json", 1, day, "") for v, day in enumerate(days)]
     files += [ObjectInfo(f"_delta_log/{v:020d}.checkpoint.parquet", 1, 0, "") for v in checkpoints if v < len(days)]
-    gone = expired_files(files, cutoff)
+    base = base_checkpoint(files, cutoff)
+    gone = [] if base is None else expired_files(files, base.version)
     kept = sorted((info for info in files if info not in gone), key=lambda info: info.name)
 
     class Store:
