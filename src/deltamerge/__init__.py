@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from deltamerge._version import __version__
 from deltamerge.commands.write import write_table
+from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
+from deltamerge.log.history import milliseconds
 from deltamerge.merge.sql import run_sql
 from deltamerge.spark.reading import snapshot_frame
+from deltamerge.spark.session import time_zone
 from deltamerge.spark.storage import open_table
 from deltamerge.tables import DeltaTable
 
@@ -20,15 +24,26 @@ __all__ = ["DeltaTable", "__version__", "read", "sql", "write"]
 
 @catchable
 def read(
-    spark: SparkSession, path: str, version: int | None = None, storage_options: Mapping[str, str] | None = None
+    spark: SparkSession,
+    path: str,
+    version: int | None = None,
+    timestamp: datetime | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The Delta table at `path` as a lazy DataFrame: its newest version, or the given one.
+    """The Delta table at `path` as a lazy DataFrame: its newest version, the given one, or the newest at a time.
 
-    `storage_options` are credentials and endpoint of an object store (`aws_access_key_id`, `fs.s3a.access.key`, ...); what
-    they leave out comes from the session's settings, then from the environment. Raises an AnalysisException when there is
-    no table or no such version.
+    A time without zone is in the session's time zone. `storage_options` are credentials and endpoint of an object store
+    (`aws_access_key_id`, `fs.s3a.access.key`, ...); what they leave out comes from the session's settings, then from the
+    environment. Raises an AnalysisException when there is no table, no such version, or none at that time.
     """
-    return snapshot_frame(spark, open_table(spark, path, storage_options).snapshot(version))
+    if version is not None and timestamp is not None:
+        raise AnalysisError(
+            "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
+            "Cannot specify time travel in multiple formats: both a version and a timestamp are given.",
+            hint="Leave one of them out.",
+        )
+    time = None if timestamp is None else milliseconds(timestamp, time_zone(spark))
+    return snapshot_frame(spark, open_table(spark, path, storage_options).snapshot(version, time))
 
 
 @catchable

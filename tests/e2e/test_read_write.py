@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+import os
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -147,3 +148,18 @@ def test_rows_without_columns_make_no_table(spark: SparkSession, tmp_path: Path)
     with pytest.raises(DeltaAnalysisException, match="DELTA_EMPTY_DATA"):
         deltamerge.write(spark.range(3).select(), str(tmp_path / "t"))
     assert not (tmp_path / "t").exists()
+
+
+def test_a_version_is_read_by_its_time(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for number in range(3):
+        deltamerge.write(spark.range(number + 1), path, mode="append")
+        os.utime(tmp_path / "t" / "_delta_log" / f"{number:020d}.json", (1_600_000_000 + number * 60,) * 2)
+    deltamerge.log.table._logs.clear()
+    moment = datetime(2020, 9, 13, 12, 27, 50, tzinfo=UTC)
+    assert deltamerge.read(spark, path, timestamp=moment).count() == 3
+    assert deltamerge.read(spark, path, timestamp="2020-09-13 12:26:40").count() == 1
+    with pytest.raises(AnalysisException, match="DELTA_TIMESTAMP_GREATER_THAN_COMMIT"):
+        deltamerge.read(spark, path, timestamp="2030-01-01")
+    with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS"):
+        deltamerge.read(spark, path, version=1, timestamp="2020-09-13")

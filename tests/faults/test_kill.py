@@ -79,7 +79,7 @@ def check_content(path: Path, merges: int) -> None:
 
 
 def check_log(path: Path) -> None:
-    """Every commit file is whole, they are contiguous, and other names are those of temporary files and checkpoints."""
+    """Every commit file is whole, they are contiguous, and others are temporary files, checksums or checkpoints."""
     names = sorted(file.name for file in (path / "_delta_log").iterdir())
     commits = [name for name in names if name.endswith(".json")]
     assert commits == [f"{version:020d}.json" for version in range(len(commits))]
@@ -88,7 +88,7 @@ def check_log(path: Path) -> None:
         assert data.splitlines()
         assert all(isinstance(json.loads(line), dict) for line in data.splitlines())
     others = [name for name in names if name not in commits and not name.startswith(".")]
-    assert all(name == "_last_checkpoint" or ".checkpoint." in name for name in others), others
+    assert all(name == "_last_checkpoint" or ".checkpoint." in name or name.endswith(".crc") for name in others), others
 
 
 def compact(path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from deltamerge.errors import AnalysisError, CommitStateUnknownError, DeltaMergeError, InvalidArgumentError, TableNotFoundError
 from deltamerge.log.conflict import ReadSet
-from deltamerge.log.files import TOMBSTONE_SCHEMA, FileSet, Mask, add_files
+from deltamerge.log.files import FileSet, Mask, add_files
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.table import DeltaLog
 from deltamerge.log.transaction import Committed, Proposal, commit, delete_quietly
@@ -96,7 +96,7 @@ def _create(frame: Frame, log: DeltaLog, partition_by: Sequence[str], properties
     check_new_schema(schema, partition_by, any_name=mapped)
     protocol = needed(metadata)
     metadata = _settled(metadata, schema, mapped)
-    empty = Snapshot(log.store, -1, 0, protocol, metadata, FileSet(), TOMBSTONE_SCHEMA.empty_table())
+    empty = Snapshot(log.store, -1, 0, protocol, metadata, FileSet())
     check_writable(protocol, metadata, log.store.url)
     added = _written(frame, empty)
     actions: list[Action] = [protocol, metadata, *added]

@@ -1,92 +1,193 @@
-"""Checkpoints: the state of a version as Parquet, read into Arrow columns and written from them.
+"""Checkpoints, read into Arrow columns: classic, multi-part and V2 ones, with statistics as JSON or as structs.
 
-Source: PROTOCOL.md, "Checkpoints" and "Checkpoint Schema".
+Source: PROTOCOL.md, "Checkpoints", "Checkpoint Schema", "V2 Spec".
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.errors import CorruptTableError
-from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA
-from deltamerge.log.segment import LAST_CHECKPOINT, LOG, CheckpointFiles
+from deltamerge.log.commit_file import UNPARSABLE, cause_of
+from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk, file_keys, last_of_each, table_of
+from deltamerge.log.segment import LOG, CheckpointFiles
+from deltamerge.log.stats_struct import json_texts
 from deltamerge.protocol.actions import Action, parse_action
 from deltamerge.storage import NotFound, Store
 
-_MAP = pa.map_(pa.string(), pa.string())
-_METADATA = pa.struct(
-    [
-        ("id", pa.string()),
-        ("name", pa.string()),
-        ("description", pa.string()),
-        ("format", pa.struct([("provider", pa.string()), ("options", _MAP)])),
-        ("schemaString", pa.string()),
-        ("partitionColumns", pa.list_(pa.string())),
-        ("configuration", _MAP),
-        ("createdTime", pa.int64()),
-    ]
-)
-_PROTOCOL = pa.struct(
-    [
-        ("minReaderVersion", pa.int32()),
-        ("minWriterVersion", pa.int32()),
-        ("readerFeatures", pa.list_(pa.string())),
-        ("writerFeatures", pa.list_(pa.string())),
-    ]
-)
-_TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
-_DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
-_OTHERS = {"txn": _TXN, "metaData": _METADATA, "protocol": _PROTOCOL, "domainMetadata": _DOMAIN}
+SIDECARS = f"{LOG}/_sidecars"
+
+_SMALL = ("protocol", "metaData", "txn", "domainMetadata", "checkpointMetadata", "sidecar")
+_TEXTS = ["path", "partitionValues", "deletionVector"]
+_CHUNK_ROWS = 1_000_000
+_READERS = 4
 
 
 @dataclass(frozen=True)
 class CheckpointState:
     """What a checkpoint holds: live files, tombstones, and the other actions."""
 
-    adds: pa.Table
+    adds: tuple[FileChunk, ...]
     removes: pa.Table
     others: tuple[Action, ...]
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What one file of a checkpoint holds; `sidecars` are the names of the files that hold the rest."""
+
+    adds: tuple[FileChunk, ...] = ()
+    removes: pa.Table = field(default_factory=TOMBSTONE_SCHEMA.empty_table)
+    others: tuple[Action, ...] = ()
+    sidecars: tuple[str, ...] = ()
+    version: int | None = None
+
+
 def read_checkpoint(store: Store, files: CheckpointFiles) -> CheckpointState:
-    """Read all parts of a checkpoint. Raises CorruptTableError naming the file."""
-    states = [_read_part(store, info.name) for info in files.parts]
-    return CheckpointState(
-        pa.concat_tables([state.adds for state in states]),
-        pa.concat_tables([state.removes for state in states]),
-        tuple(action for state in states for action in state.others),
-    )
-
-
-def _read_part(store: Store, name: str) -> CheckpointState:
+    """Read all files of a checkpoint. Raises CorruptTableError naming the file and, as `checkpoint`, its first file."""
+    first = files.parts[0].name
+    parts = _read_all(store, [info.name for info in files.parts], first)
+    if any(part.version not in (None, files.version) for part in parts):
+        raise _corrupt(store, first, first, f"its checkpointMetadata is not of version {files.version}")
+    if files.has_uuid and parts[0].version is None:
+        raise _corrupt(store, first, first, "it has no checkpointMetadata")
+    parts += _read_all(store, [name for part in parts for name in part.sidecars], first)
     try:
-        table = pq.read_table(pa.BufferReader(store.read(name)))
-        return CheckpointState(
-            _rows(table, "add", FILE_SCHEMA),
-            _rows(table, "remove", TOMBSTONE_SCHEMA),
-            tuple(action for kind in _OTHERS for action in _actions(table, kind)),
-        )
+        chunks = tuple(_gathered([chunk for part in parts for chunk in part.adds]))
+        removes = pa.concat_tables([part.removes for part in parts])
+        file_keys(removes)
+    except ValueError as error:
+        raise _corrupt(store, first, first, str(error)) from error
+    return CheckpointState(chunks, removes, tuple(action for part in parts for action in part.others))
+
+
+def sidecars_of(store: Store, name: str) -> tuple[str, ...]:
+    """The names of the sidecar files that a checkpoint file refers to. Raises CorruptTableError."""
+    return _read_file(store, name, name, ("checkpointMetadata", "sidecar")).sidecars
+
+
+def _read_all(store: Store, names: Sequence[str], first: str) -> list[_Part]:
+    if len(names) < 2:
+        return [_read_file(store, name, first) for name in names]
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(lambda name: _read_file(store, name, first), names))
+
+
+def _read_file(store: Store, name: str, first: str, columns: Sequence[str] = (*_SMALL, "add", "remove")) -> _Part:
+    try:
+        data = store.read(name)
+        return _read_json(data) if name.endswith(".json") else _read_parquet(data, columns)
     except NotFound as error:
-        raise _corrupt(store, name, "the file is missing") from error
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _corrupt(store, name, str(error)) from error
+        raise _corrupt(store, name, first, "the file is missing") from error
+    except (*UNPARSABLE, pa.ArrowException, OSError) as error:
+        raise _corrupt(store, name, first, cause_of(error)) from error
 
 
-def _rows(table: pa.Table, kind: str, schema: pa.Schema) -> pa.Table:
-    """The non-null structs of one column, as a table of exactly `schema`; absent fields are null."""
+def _read_json(data: bytes) -> _Part:
+    found: dict[str, list[Any]] = {kind: [] for kind in (*_SMALL, "add", "remove")}
+    for line in data.decode().split("\n"):
+        if line.strip():
+            for kind, value in json.loads(line).items():
+                if kind in found and value is not None:
+                    found[kind].append(value)
+    adds = FileChunk(_checked(table_of(found["add"], FILE_SCHEMA)))
+    return _small(found, (adds,), _checked(table_of(found["remove"], TOMBSTONE_SCHEMA)))
+
+
+def _read_parquet(data: bytes, columns: Sequence[str]) -> _Part:
+    file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+    schema = file.schema_arrow
+    if not {"add", "sidecar"} & set(schema.names):
+        raise ValueError("it has no column for files")
+    wanted = [name for kind in columns for name in _wanted(schema, kind)]
+    adds, removes = [], [TOMBSTONE_SCHEMA.empty_table()]
+    small: dict[str, list[Any]] = {kind: [] for kind in _SMALL}
+    for number in range(file.num_row_groups):
+        group = file.read_row_group(number, wanted)
+        for kind in _SMALL:
+            small[kind] += [_plain(value) for value in _valid(group, kind).to_pylist()]
+        if len(found := _valid(group, "add")):
+            adds.append(_chunk(found, _parsed_stats(file, number) if _lacks_stats(found, schema) else None))
+        removes.append(_checked(_rows(_valid(group, "remove"), TOMBSTONE_SCHEMA)))
+    return _small(small, tuple(adds), pa.concat_tables(removes))
+
+
+def _small(found: Mapping[str, list[Any]], adds: tuple[FileChunk, ...], removes: pa.Table) -> _Part:
+    kinds = [kind for kind in _SMALL if kind not in ("checkpointMetadata", "sidecar")]
+    actions = [parse_action({kind: value}) for kind in kinds for value in found[kind]]
+    sidecars = tuple(f"{SIDECARS}/{unquote(value['path']).rpartition('/')[2]}" for value in found["sidecar"])
+    version = next((int(value["version"]) for value in found["checkpointMetadata"]), None)
+    return _Part(adds, removes, tuple(a for a in actions if a is not None), sidecars, version)
+
+
+def _wanted(schema: pa.Schema, kind: str) -> list[str]:
+    """The columns to read of an action: all of a small one, of a file action what a snapshot keeps."""
+    if schema.get_field_index(kind) < 0:
+        return []
+    fields = {"add": FILE_SCHEMA, "remove": TOMBSTONE_SCHEMA}.get(kind)
+    if fields is None or not pa.types.is_struct(schema.field(kind).type):
+        return [kind]
+    return [f"{kind}.{name}" for name in fields.names if schema.field(kind).type.get_field_index(name) >= 0]
+
+
+def _valid(table: pa.Table, kind: str) -> pa.Array:
+    """The non-null values of a column, none when it is absent."""
     if kind not in table.column_names:
-        return schema.empty_table()
+        return pa.array([], pa.struct([]))
     column = table[kind].combine_chunks()
-    column = column.filter(pc.is_valid(column))
-    return pa.table([_child(column, field) for field in schema], schema=schema)
+    return column.filter(column.is_valid()) if column.null_count else column
+
+
+def _lacks_stats(adds: pa.StructArray, schema: pa.Schema) -> bool:
+    """Whether some file has no JSON statistics where the checkpoint has them as structs too."""
+    type = schema.field("add").type
+    at = type.get_field_index("stats_parsed")
+    if at < 0 or not pa.types.is_struct(type.field(at).type):
+        return False
+    return bool(adds.type.get_field_index("stats") < 0 or pc.struct_field(adds, "stats").null_count)
+
+
+def _parsed_stats(file: pq.ParquetFile, row_group: int) -> pa.StructArray:
+    """The statistics structs of the files of a row group."""
+    path = "add.stats_parsed"
+    structs = pc.struct_field(_valid(file.read_row_group(row_group, [path]), "add"), "stats_parsed")
+    leaves = [file.schema.column(number) for number in range(len(file.schema.names))]
+    return _zoned(structs, path, {leaf.path for leaf in leaves if leaf.physical_type == "INT96"})
+
+
+def _zoned(values: pa.Array, path: str, moments: set[str]) -> pa.Array:
+    """The values with a zone for the timestamps at `moments`: INT96, which has none, is always a moment in UTC."""
+    if path in moments:
+        return values.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+    if not pa.types.is_struct(values.type) or not moments:
+        return values
+    children = {f.name: _zoned(pc.struct_field(values, f.name), f"{path}.{f.name}", moments) for f in values.type}
+    return pa.StructArray.from_arrays(list(children.values()), list(children), mask=values.is_null())
+
+
+def _chunk(adds: pa.StructArray, parsed: pa.StructArray | None) -> FileChunk:
+    table = _checked(_rows(adds, FILE_SCHEMA))
+    if parsed is None:
+        return FileChunk(table)
+    texts = table["stats"].combine_chunks()
+    if texts.null_count == len(texts):
+        return FileChunk(table, parsed)
+    filled = pc.coalesce(texts, json_texts(parsed))
+    return FileChunk(table.set_column(table.schema.get_field_index("stats"), FILE_SCHEMA.field("stats"), filled))
+
+
+def _rows(structs: pa.StructArray, schema: pa.Schema) -> pa.Table:
+    """Structs as a table of exactly `schema`; absent fields are null."""
+    return pa.table([_child(structs, field) for field in schema], schema=schema)
 
 
 def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
@@ -99,16 +200,30 @@ def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
     return child.cast(field.type)
 
 
-def _actions(table: pa.Table, kind: str) -> list[Action]:
-    if kind not in table.column_names:
-        return []
-    column = table[kind].combine_chunks()
-    found = []
-    for value in column.filter(pc.is_valid(column)).to_pylist():
-        action = parse_action({kind: _plain(value)})
-        if action is not None:
-            found.append(action)
-    return found
+def _checked(table: pa.Table) -> pa.Table:
+    """The table, when every file has what it can't do without."""
+    for name in ("path", "size") if "stats" in table.column_names else ("path",):
+        if table[name].null_count:
+            raise ValueError(f"a file action has no {name}")
+    table.select(_TEXTS).validate(full=True)
+    return table
+
+
+def _gathered(chunks: Sequence[FileChunk]) -> Iterator[FileChunk]:
+    """The chunks in larger ones, each file once. Raises PathEscapes."""
+    with_structs = [chunk for chunk in chunks if chunk.parsed is not None]
+    types = {chunk.parsed.type for chunk in with_structs if chunk.parsed is not None}
+    if len(types) == 1 and len(with_structs) == len(chunks):
+        rows = pa.concat_tables([chunk.table for chunk in chunks])
+        parsed = pa.chunked_array([chunk.parsed for chunk in chunks]).combine_chunks()
+        whole = pa.table([*rows.columns, parsed], names=[*rows.column_names, "stats_parsed"])
+    else:
+        whole = pa.concat_tables([chunk.chosen(None) for chunk in chunks] or [FILE_SCHEMA.empty_table()])
+    whole = last_of_each(whole)
+    for start in range(0, whole.num_rows, _CHUNK_ROWS):
+        part = whole.slice(start, _CHUNK_ROWS).combine_chunks()
+        structs = part["stats_parsed"].combine_chunks() if "stats_parsed" in part.column_names else None
+        yield FileChunk(part.select(FILE_SCHEMA.names), structs)
 
 
 def _plain(value: Any) -> Any:
@@ -120,60 +235,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def checkpoint_bytes(adds: pa.Table, removes: pa.Table, others: list[Action]) -> bytes:
-    """A classic checkpoint as one Parquet file: `others` first, then live files, then tombstones."""
-    counts = (len(others), adds.num_rows, removes.num_rows)
-    columns: dict[str, pa.Array] = {}
-    for kind, type in _OTHERS.items():
-        values = [_arrow_form(action.to_json().get(kind)) for action in others]
-        columns[kind] = _placed(pa.array(values, type), counts, 0)
-    columns["add"] = _placed(_struct(adds, dataChange=False), counts, 1)
-    columns["remove"] = _placed(_struct(removes, dataChange=False), counts, 2)
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="snappy", row_group_size=200_000)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _struct(table: pa.Table, **constants: bool) -> pa.StructArray:
-    table = table.combine_chunks()
-    fields = list(table.schema)
-    arrays = [column.chunk(0) if column.num_chunks else pa.nulls(0, column.type) for column in table.columns]
-    for name, value in constants.items():
-        fields.append(pa.field(name, pa.bool_()))
-        arrays.append(pa.array(np.full(table.num_rows, value)))
-    return pa.StructArray.from_arrays(arrays, fields=fields)
-
-
-def _placed(values: pa.Array, counts: tuple[int, int, int], at: int) -> pa.Array:
-    parts = [values if place == at else pa.nulls(count, values.type) for place, count in enumerate(counts)]
-    return pa.concat_arrays(parts)
-
-
-def _arrow_form(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    maps = {"configuration", "options"}
-    return {k: list(v.items()) if k in maps and isinstance(v, dict) else _arrow_form(v) for k, v in value.items()}
-
-
-def write_checkpoint(store: Store, version: int, adds: pa.Table, removes: pa.Table, others: list[Action]) -> None:
-    """Write a classic checkpoint of `version` and point `_last_checkpoint` to it. Raises StorageError."""
-    data = checkpoint_bytes(adds, removes, others)
-    store.put(f"{LOG}/{version:020d}.checkpoint.parquet", data)
-    pointer = {
-        "version": version,
-        "size": adds.num_rows + removes.num_rows + len(others),
-        "sizeInBytes": len(data),
-        "numOfAddFiles": adds.num_rows,
-    }
-    store.put(LAST_CHECKPOINT, json.dumps(pointer, separators=(",", ":")).encode())
-
-
-def _corrupt(store: Store, name: str, cause: str) -> CorruptTableError:
+def _corrupt(store: Store, name: str, first: str, cause: str) -> CorruptTableError:
     return CorruptTableError(
         "DELTAMERGE_CORRUPT_CHECKPOINT",
         f"The checkpoint {name} of {store.url} can't be read: {cause}.",
-        parameters={"table": store.url, "file": name},
+        parameters={"table": store.url, "file": name, "checkpoint": first},
         hint="Delete the damaged checkpoint if all commits since an older one still exist; otherwise restore it from a backup.",
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, file_keys, table_of
 from deltamerge.log.segment import commit_version
-from deltamerge.protocol.actions import Action, CdcFile, CommitInfo, DomainMetadata, Metadata, Protocol, Txn, parse_action
+from deltamerge.protocol.actions import KINDS, Action, CdcFile, CommitInfo, DomainMetadata, Metadata, Protocol, Txn, parse_action
 from deltamerge.storage import NotFound, ObjectInfo, Store
 
 
@@ -29,8 +30,15 @@ class CommitFile:
 
     @property
     def timestamp(self) -> int:
-        """Modification time of the commit file, in ms."""
-        return self.file.modified
+        """The in-commit timestamp, in ms; the commit file's modification time when there is none."""
+        found = self.in_commit_timestamp
+        return self.file.modified if found is None else found
+
+    @property
+    def in_commit_timestamp(self) -> int | None:
+        """`inCommitTimestamp` of the commitInfo, in ms."""
+        found = self.info.get("inCommitTimestamp")
+        return found if isinstance(found, int) else None
 
     @property
     def removed_keys(self) -> list[str]:
@@ -69,6 +77,19 @@ class CommitFile:
         return [a for a in self.others if isinstance(a, CdcFile)]
 
 
+UNPARSABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+
+_READERS = 8
+
+
+def read_commits(store: Store, infos: Sequence[ObjectInfo]) -> list[CommitFile]:
+    """Read and parse commit files, several at a time. Raises CorruptTableError naming file and line."""
+    if len(infos) < 2:
+        return [read_commit(store, info) for info in infos]
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(lambda info: read_commit(store, info), infos))
+
+
 def read_commit(store: Store, info: ObjectInfo) -> CommitFile:
     """Read and parse a commit file. Raises CorruptTableError naming file and line."""
     try:
@@ -87,21 +108,38 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
-            if value.get("add") is not None:
+            value = json.loads(line.decode())
+            known = [kind for kind in value if kind in _KNOWN and value[kind] is not None]
+            if len(known) > 1:
+                raise ValueError(f"one line holds the actions {' and '.join(known)}")
+            if known == ["add"]:
                 adds.append(_required(value["add"], "path", "size"))
-            elif value.get("remove") is not None:
+            elif known == ["remove"]:
                 removes.append(_required(value["remove"], "path"))
             elif (action := parse_action(value)) is not None:
                 others.append(action)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _corrupt(info.name, number, str(error), store) from error
+        except UNPARSABLE as error:
+            raise _corrupt(info.name, number, cause_of(error), store) from error
+    for name, kind in (("protocol", Protocol), ("metaData", Metadata)):
+        if sum(isinstance(action, kind) for action in others) > 1:
+            raise _corrupt(info.name, None, f"it has more than one {name} action", store)
     try:
         add_table, remove_table = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        file_keys(add_table), file_keys(remove_table)
+    except UNPARSABLE as error:
         raise _corrupt(info.name, None, str(error), store) from error
     changed = any(bool(row.get("dataChange", True)) for row in (*adds, *removes))
     return CommitFile(commit_version(info), info, add_table, remove_table, tuple(others), changed)
+
+
+_KNOWN = frozenset(KINDS)
+
+
+def cause_of(error: Exception) -> str:
+    """What is wrong with an action that raised this while it was parsed."""
+    if isinstance(error, KeyError):
+        return f"{error.args[0]} is missing"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _required(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:

@@ -20,6 +20,21 @@ from deltamerge.errors import (
 )
 from deltamerge.log.commit_file import CommitFile
 from deltamerge.log.files import FileSet, Mask
+from deltamerge.log.row_ids import ROW_TRACKING
+from deltamerge.protocol.actions import Protocol
+from deltamerge.protocol.features import named_features
+
+_UNDEMANDING = frozenset(
+    {
+        "appendOnly",
+        "changeDataFeed",
+        "deletionVectors",
+        "domainMetadata",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
 
 
 class Isolation(Enum):
@@ -51,23 +66,29 @@ def check_conflict(
     winner: CommitFile,
     *,
     table: str,
-    changes_metadata: bool,
-    changes_protocol: bool,
+    protocol: Protocol,
+    changes_metadata: bool = False,
+    changes_protocol: bool = False,
+    domains: frozenset[str] = frozenset(),
 ) -> None:
     """Return when a transaction that read `read` and removes `removed` may follow `winner`; else raise.
 
+    `protocol` is the one in force before `winner`; `domains` names the metadata domains that the transaction changes.
+
     Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation.
     """
-    if winner.protocol is not None:
+    if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol)):
         raise _conflict(ProtocolChangedError, "DELTA_PROTOCOL_CHANGED", table, winner, "changed the protocol")
     if winner.metadata is not None:
         raise _conflict(MetadataChangedError, "DELTA_METADATA_CHANGED", table, winner, "changed the metadata")
     if any(txn.app_id in read.app_ids for txn in winner.txns):
         cause = "committed for the same application id"
         raise _conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
-    blind = bool(winner.info.get("isBlindAppend", False))
-    skips_appends = isolation is Isolation.WRITE_SERIALIZABLE and blind and not changes_metadata
-    if winner.adds.num_rows and read.would_read and isolation is not Isolation.SNAPSHOT and not skips_appends:
+    shared = sorted({d.domain for d in winner.domains} & domains - {ROW_TRACKING})
+    if shared:
+        cause = f"changed the metadata domain {', '.join(shared)}"
+        raise _conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
+    if winner.adds.num_rows and read.would_read and _sees_appends(isolation, winner, changes_metadata):
         added = FileSet.of(winner.adds)
         if read.whole_table or read.would_read(added).any():
             cause = "added data that this transaction would have read"
@@ -79,6 +100,24 @@ def check_conflict(
     if gone & removed:
         cause = "deleted data that this transaction deletes too"
         raise _conflict(ConcurrentDeleteDeleteError, "DELTA_CONCURRENT_DELETE_DELETE", table, winner, cause)
+
+
+def _only_allows_more(protocol: Protocol, before: Protocol) -> bool:
+    """Whether a protocol adds to another one only features that ask nothing of a transaction made without them."""
+    names, known = named_features(protocol), named_features(before)
+    return known <= names and names - known <= _UNDEMANDING
+
+
+def _sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: bool) -> bool:
+    """Whether files that `winner` added count as data that the transaction missed.
+
+    Rows that were only moved come from removed files: those that were read conflict as deleted, the others hold no row
+    that the transaction looks for.
+    """
+    if isolation is Isolation.SNAPSHOT or not winner.data_change:
+        return False
+    blind = winner.info.get("isBlindAppend") is True
+    return not blind or isolation is not Isolation.WRITE_SERIALIZABLE or changes_metadata
 
 
 def _conflict(

@@ -15,11 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.protocol.actions import AddFile, DeletionVector
+from deltamerge.log.paths import canonical_path, canonical_paths
+from deltamerge.log.stats_struct import json_texts
+from deltamerge.protocol.actions import AddFile, DeletionVector, RemoveFile
 
 Mask = npt.NDArray[np.bool_]
 
 _MOST_CHUNKS = 24
+_LARGE_CHUNK = 100_000
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
 _VECTOR = pa.struct(
     [
@@ -71,9 +74,12 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
 
 
 def file_keys(table: pa.Table) -> pa.Array:
-    """The identity of each logical file: its path, and its deletion vector's id when it has one."""
+    """The identity of each logical file: its path in canonical form, and its deletion vector's id when it has one.
+
+    Raises PathEscapes for a path that leads out of the table.
+    """
     vector = table["deletionVector"].combine_chunks()
-    path = table["path"].combine_chunks()
+    path = canonical_paths(table["path"].combine_chunks())
     if vector.null_count == len(vector):
         return path
     offset = pc.coalesce(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
@@ -82,16 +88,53 @@ def file_keys(table: pa.Table) -> pa.Array:
     return pc.if_else(pc.is_valid(vector), pc.binary_join_element_wise(path, identity, "\0"), path)
 
 
+def file_key(action: AddFile | RemoveFile) -> str:
+    """The identity of one logical file, as `file_keys` gives it."""
+    path, vector = canonical_path(action.path), action.deletion_vector
+    if vector is None:
+        return path
+    offset = "" if vector.offset is None else str(vector.offset)
+    return f"{path}\0{vector.storage_type}\0{vector.path_or_inline}\0{offset}"
+
+
+def last_of_each(table: pa.Table) -> pa.Table:
+    """The files of a table, of several entries for one logical file the last."""
+    keys = file_keys(table)
+    if pc.count_distinct(keys).as_py() == len(keys):
+        return table
+    last = dict(zip(keys.to_pylist(), range(len(keys)), strict=True))
+    return table.take(pa.array(sorted(last.values()), pa.int64()))
+
+
 @dataclass(frozen=True)
 class FileChunk:
-    """Some files, all alive when they were read; statistics parsed from them are kept with them."""
+    """Some files, all alive when they were read; statistics parsed from them are kept with them.
+
+    `parsed` has the statistics of a checkpoint that keeps them as structs instead of JSON; `stats` is then null.
+    """
 
     table: pa.Table
+    parsed: pa.StructArray | None = None
 
     @cached_property
     def keys(self) -> pa.Array:
         """The identity of each file."""
         return file_keys(self.table)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def take(self, rows: pa.Array) -> FileChunk:
+        """The files at the given rows."""
+        return FileChunk(self.table.take(rows), None if self.parsed is None else self.parsed.take(rows))
+
+    def chosen(self, rows: pa.Array | None) -> pa.Table:
+        """The files at the given rows (None: all), with the JSON of their statistics."""
+        table = self.table if rows is None else self.table.take(rows)
+        if self.parsed is None:
+            return table
+        stats = json_texts(self.parsed if rows is None else self.parsed.take(rows))
+        return table.set_column(table.schema.get_field_index("stats"), FILE_SCHEMA.field("stats"), stats)
 
     @cached_property
     def cache(self) -> dict[Any, Any]:
@@ -107,9 +150,14 @@ class FileSet:
     alive: tuple[Mask | None, ...] = ()
 
     @classmethod
-    def of(cls, table: pa.Table) -> FileSet:
-        """All the files of one table."""
-        return cls((FileChunk(table.combine_chunks()),), (None,))
+    def of(cls, *tables: pa.Table) -> FileSet:
+        """All the files of some tables."""
+        return cls.of_chunks([FileChunk(table.combine_chunks()) for table in tables])
+
+    @classmethod
+    def of_chunks(cls, chunks: Sequence[FileChunk]) -> FileSet:
+        """All the files of some chunks."""
+        return cls(tuple(chunks), (None,) * len(chunks))
 
     def __len__(self) -> int:
         return sum(_count(chunk, mask) for chunk, mask in self.parts())
@@ -121,10 +169,11 @@ class FileSet:
     @cached_property
     def total_bytes(self) -> int:
         """Sum of the live files' sizes, in bytes."""
-        return int(pc.sum(self.column("size")).as_py() or 0)
+        sizes = ((chunk.table["size"].combine_chunks(), mask) for chunk, mask in self.parts())
+        return sum(int(pc.sum(_filter(values, mask)).as_py() or 0) for values, mask in sizes)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """One column of the live files, in the set's order."""
+        """One column but `stats` of the live files, in the set's order."""
         return pa.chunked_array(
             [_filter(chunk.table[name].combine_chunks(), mask) for chunk, mask in self.parts()],
             FILE_SCHEMA.field(name).type,
@@ -132,7 +181,7 @@ class FileSet:
 
     def table(self) -> pa.Table:
         """All columns of the live files, in the set's order."""
-        return pa.concat_tables([_filter(chunk.table, mask) for chunk, mask in self.parts()] or [FILE_SCHEMA.empty_table()])
+        return pa.concat_tables([_live(chunk, mask) for chunk, mask in self.parts()] or [FILE_SCHEMA.empty_table()])
 
     def select(self, chosen: Mask) -> pa.Table:
         """The live files at the true positions of `chosen`, which counts live files in the set's order."""
@@ -145,32 +194,48 @@ class FileSet:
             if not part.any():
                 continue
             rows = np.flatnonzero(part) if mask is None else np.flatnonzero(mask)[part]
-            tables.append(chunk.table.take(pa.array(rows)))
+            tables.append(chunk.chosen(pa.array(rows)))
         return pa.concat_tables(tables) if tables else FILE_SCHEMA.empty_table()
 
     def replay(self, added: pa.Table, removed: Iterable[str]) -> FileSet:
         """The set after a commit that adds `added` and removes the files with the given identities."""
-        added_keys = file_keys(added)
-        gone = pa.array([*removed, *added_keys.to_pylist()], pa.string())
-        alive = tuple(_without(chunk, mask, gone) for chunk, mask in self.parts())
-        chunks = self.chunks
-        if len(added):
-            chunks, alive = (*chunks, FileChunk(added.combine_chunks())), (*alive, None)
-        return _compacted(FileSet(chunks, alive))
+        return self.replay_all([(added, removed)])
+
+    def replay_all(self, steps: Sequence[tuple[pa.Table, Iterable[str]]]) -> FileSet:
+        """The set after commits, oldest first, each with the files that it adds and the identities that it removes."""
+        gone = pa.array([], pa.string())
+        chunks: list[FileChunk] = []
+        alive: list[Mask | None] = []
+        for added, removed in reversed(steps):
+            chunk = FileChunk(last_of_each(added).combine_chunks())
+            if len(chunk):
+                chunks.append(chunk)
+                alive.append(_without(chunk, None, gone))
+            gone = pa.concat_arrays([gone, pa.array(list(removed), pa.string()), chunk.keys])
+        before = [_without(chunk, mask, gone) for chunk, mask in self.parts()]
+        return _compacted(FileSet((*self.chunks, *chunks[::-1]), (*before, *alive[::-1])))
 
 
 def _compacted(files: FileSet) -> FileSet:
-    """The same files in fewer chunks, once there are many small ones; the largest keeps what is derived from it."""
+    """The same files in fewer chunks, once there are many small ones; large ones keep what is derived from them."""
     kept = [(chunk, mask) for chunk, mask in files.parts() if mask is None or mask.any()]
     if len(kept) > _MOST_CHUNKS:
-        base, *tail = sorted(kept, key=lambda part: -_count(*part))
-        merged = pa.concat_tables([_filter(chunk.table, mask) for chunk, mask in tail]).combine_chunks()
-        kept = [base, (FileChunk(merged), None)]
+        base, *rest = sorted(kept, key=lambda part: -_count(*part))
+        large = [part for part in rest if _count(*part) >= _LARGE_CHUNK]
+        small = [part for part in rest if _count(*part) < _LARGE_CHUNK]
+        kept = [base, *large]
+        if small:
+            merged = pa.concat_tables([_live(chunk, mask) for chunk, mask in small]).combine_chunks()
+            kept.append((FileChunk(merged), None))
     return FileSet(tuple(chunk for chunk, _ in kept), tuple(mask for _, mask in kept))
 
 
 def _count(chunk: FileChunk, mask: Mask | None) -> int:
     return chunk.table.num_rows if mask is None else int(mask.sum())
+
+
+def _live(chunk: FileChunk, mask: Mask | None) -> pa.Table:
+    return chunk.chosen(None if mask is None else pa.array(np.flatnonzero(mask)))
 
 
 def _filter(values: Any, mask: Mask | None) -> Any:

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.checkpoint import read_checkpoint
-from deltamerge.log.commit_file import CommitFile, read_commit
-from deltamerge.log.files import TOMBSTONE_SCHEMA, FileSet, file_keys
+from deltamerge.log.commit_file import CommitFile, read_commit, read_commits
+from deltamerge.log.files import FileSet
 from deltamerge.log.segment import LogSegment
+from deltamerge.log.tombstones import Tombstones
 from deltamerge.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
 from deltamerge.protocol.column_mapping import mapped_schema
-from deltamerge.protocol.features import check_readable
+from deltamerge.protocol.features import check_readable, in_commit_timestamps
 from deltamerge.protocol.properties import Properties
 from deltamerge.protocol.schema import StructType
 from deltamerge.storage import ObjectInfo, Store
@@ -38,7 +36,7 @@ class Snapshot:
     protocol: Protocol
     metadata: Metadata
     files: FileSet
-    tombstones: pa.Table
+    tombstones: Tombstones = field(default_factory=Tombstones)
     txns: Mapping[str, Txn] = field(default_factory=dict)
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     checkpoint_version: int | None = None
@@ -53,6 +51,11 @@ class Snapshot:
     def properties(self) -> Properties:
         """The table's properties, typed."""
         return Properties(self.metadata.configuration)
+
+    @property
+    def in_commit_timestamps(self) -> bool:
+        """Whether commits carry their own timestamps."""
+        return in_commit_timestamps(self.protocol, self.metadata)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -79,12 +82,12 @@ class Snapshot:
         return replace(
             self,
             version=commit.version,
-            timestamp=commit.timestamp,
+            timestamp=commit.timestamp if in_commit_timestamps(protocol, metadata) else commit.file.modified,
             tip=commit.file,
             protocol=protocol,
             metadata=metadata,
             files=files,
-            tombstones=_tombstones(self.tombstones, [commit]),
+            tombstones=self.tombstones.after(commit.adds, commit.removes),
             txns={**self.txns, **{t.app_id: t for t in commit.txns}},
             domains=_domains(self.domains, commit.domains),
         )
@@ -92,35 +95,44 @@ class Snapshot:
 
 def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
     """Replay a segment. Raises CorruptTableError, UnsupportedTableError."""
-    commits = [read_commit(store, info) for info in segment.commits]
+    commits = read_commits(store, segment.commits)
     others: list[Action] = []
-    files, tombstones = FileSet(), TOMBSTONE_SCHEMA.empty_table()
+    files, tombstones = FileSet(), Tombstones()
     checkpoint_version = None
     if segment.checkpoint is not None:
         state = read_checkpoint(store, segment.checkpoint)
         checkpoint_version = segment.checkpoint.version
-        files, tombstones = FileSet.of(state.adds), state.removes
+        files, tombstones = FileSet.of_chunks(state.adds), Tombstones(state.removes)
         others.extend(state.others)
     for commit in commits:
         others.extend(commit.others)
     protocol = _last(others, Protocol, "protocol", store, segment.version)
     metadata = _last(others, Metadata, "metaData", store, segment.version)
     check_readable(protocol, metadata, store.url)
+    files = files.replay_all([(commit.adds, commit.removed_keys) for commit in commits])
     for commit in commits:
-        files = files.replay(commit.adds, commit.removed_keys)
+        tombstones = tombstones.after(commit.adds, commit.removes)
     return Snapshot(
         store=store,
         version=segment.version,
-        timestamp=segment.timestamp,
+        timestamp=_timestamp(store, segment, commits, in_commit_timestamps(protocol, metadata)),
         protocol=protocol,
         metadata=metadata,
         files=files,
-        tombstones=_tombstones(tombstones, commits),
+        tombstones=tombstones,
         txns={a.app_id: a for a in others if isinstance(a, Txn)},
         domains=_domains({}, [a for a in others if isinstance(a, DomainMetadata)]),
         checkpoint_version=checkpoint_version,
         tip=segment.tip,
     )
+
+
+def _timestamp(store: Store, segment: LogSegment, commits: list[CommitFile], in_commit: bool) -> int:
+    """When the version was made, in ms: what its commit says if `in_commit`, else its file's modification time."""
+    if not in_commit or segment.tip is None:
+        return segment.timestamp
+    last = commits[-1] if commits and commits[-1].file == segment.tip else read_commit(store, segment.tip)
+    return last.timestamp
 
 
 def _last(actions: list[Action], kind: type[_Kind], name: str, store: Store, version: int) -> _Kind:
@@ -138,16 +150,3 @@ def _last(actions: list[Action], kind: type[_Kind], name: str, store: Store, ver
 def _domains(before: Mapping[str, DomainMetadata], changed: list[DomainMetadata]) -> dict[str, DomainMetadata]:
     merged = {**before, **{d.domain: d for d in changed}}
     return {name: domain for name, domain in merged.items() if not domain.removed}
-
-
-def _tombstones(before: pa.Table, commits: list[CommitFile]) -> pa.Table:
-    """Tombstones in force after `commits`: each removed file once, and none that was added again later."""
-    table = before
-    for commit in commits:
-        if not commit.adds.num_rows and not commit.removes.num_rows:
-            continue
-        if table.num_rows:
-            again = pa.concat_arrays([file_keys(commit.adds), file_keys(commit.removes)])
-            table = table.filter(pc.invert(pc.is_in(file_keys(table), again)))
-        table = pa.concat_tables([table, commit.removes])
-    return table

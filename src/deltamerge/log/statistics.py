@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from deltamerge.log.files import FileChunk
+from deltamerge.log.stats_struct import as_type, child
 from deltamerge.protocol.partitions import parse_partition_values
 from deltamerge.protocol.predicate import Path
 from deltamerge.protocol.schema import PrimitiveType, StructField, StructType, arrow_type
@@ -93,23 +94,58 @@ def _partition_bounds(chunk: FileChunk, field: StructField) -> Bounds:
 
 
 def _parse_stats(chunk: FileChunk, schema: StructType, fields: Mapping[Path, StructField]) -> None:
-    """Parse the JSON statistics of a chunk once for all of `fields`, into the chunk's cache."""
-    texts = pc.coalesce(chunk.table["stats"].combine_chunks(), pa.scalar("{}"))
+    """The statistics of a chunk for all of `fields`, into the chunk's cache; JSON is parsed once for all of them."""
     physical = {path: _physical(schema, path) for path in fields}
-    wanted = {physical[path]: _json_type(field) for path, field in fields.items()}
-    parsed = _read_json(texts, wanted)
-    rows = _column(parsed, ("numRecords",), pa.int64(), len(texts))
-    chunk.cache["rows"] = rows
+    found = stats_leaves(chunk, {physical[path]: arrow_type(field.type) for path, field in fields.items()})
+    chunk.cache["rows"] = rows = found["numRecords",]
     for path, field in fields.items():
-        target = arrow_type(field.type)
-        low = _typed(_column(parsed, ("minValues", *physical[path]), wanted[physical[path]], len(texts)), target)
-        high = _typed(_column(parsed, ("maxValues", *physical[path]), wanted[physical[path]], len(texts)), target)
-        if pa.types.is_timestamp(target):
-            high = _later(high, target)
-        if pa.types.is_float64(target) and any(change.get("fromType") == "float" for change in type_changes(field)):
+        low, high, nulls = (found[kind, *physical[path]] for kind in ("minValues", "maxValues", "nullCount"))
+        if pa.types.is_float64(low.type) and any(change.get("fromType") == "float" for change in type_changes(field)):
             low, high = _around(low, np.minimum), _around(high, np.maximum)
-        nulls = _column(parsed, ("nullCount", *physical[path]), pa.int64(), len(texts))
-        chunk.cache[physical[path], str(field.type), False] = Bounds(low, high, nulls, rows)
+        chunk.cache[physical[path], str(field.type), False] = _bounds(low, high, nulls, rows)
+
+
+def stats_leaves(chunk: FileChunk, wanted: Mapping[Path, pa.DataType | None], with_tight: bool = False) -> dict[Path, pa.Array]:
+    """Leaves of a chunk's statistics by their paths: numRecords, and minValues, maxValues and nullCount of columns.
+
+    `wanted` gives the bounds' type of each column, by its path in the files; None asks for nullCount alone.
+    """
+    if chunk.parsed is not None:
+        return _struct_leaves(chunk.parsed, wanted, with_tight)
+    texts = pc.coalesce(chunk.table["stats"].combine_chunks(), pa.scalar("{}"))
+    words = {path: type for path, type in wanted.items() if type is not None and pa.types.is_string(_json_type(type))}
+    numbers = {path: type for path, type in wanted.items() if path not in words}
+    found = _json_leaves(texts, words, with_tight) if words else {}
+    return found | _json_leaves(texts, numbers, with_tight) if numbers or not words else found
+
+
+def _json_leaves(texts: pa.Array, wanted: Mapping[Path, pa.DataType | None], with_tight: bool) -> dict[Path, pa.Array]:
+    bounds = {path: type for path, type in wanted.items() if type is not None}
+    parsed = _read_json(texts, {path: _json_type(type) for path, type in bounds.items()}, set(wanted), with_tight)
+    found: dict[Path, pa.Array] = {("numRecords",): _column(parsed, ("numRecords",), pa.int64(), len(texts))}
+    if with_tight:
+        found["tightBounds",] = _column(parsed, ("tightBounds",), pa.bool_(), len(texts))
+    for path in wanted:
+        found["nullCount", *path] = _column(parsed, ("nullCount", *path), pa.int64(), len(texts))
+    for path, type in bounds.items():
+        for kind in ("minValues", "maxValues"):
+            found[kind, *path] = _typed(_column(parsed, (kind, *path), _json_type(type), len(texts)), type)
+    return found
+
+
+def _struct_leaves(parsed: pa.StructArray, wanted: Mapping[Path, pa.DataType | None], with_tight: bool) -> dict[Path, pa.Array]:
+    types: dict[Path, pa.DataType] = {("numRecords",): pa.int64()}
+    types |= {("tightBounds",): pa.bool_()} if with_tight else {}
+    types |= {("nullCount", *path): pa.int64() for path in wanted}
+    types |= {(kind, *path): type for path, type in wanted.items() if type is not None for kind in ("minValues", "maxValues")}
+    leaves = {path: child(parsed, path) for path in types}
+    return {p: pa.nulls(len(parsed), types[p]) if leaf is None else as_type(leaf, types[p]) for p, leaf in leaves.items()}
+
+
+def _bounds(low: pa.Array, high: pa.Array, nulls: pa.Array, rows: pa.Array) -> Bounds:
+    if pa.types.is_timestamp(high.type):
+        high = _later(high, high.type)
+    return Bounds(low, high, nulls, rows)
 
 
 def _physical(schema: StructType, path: Path) -> Path:
@@ -122,8 +158,7 @@ def _physical(schema: StructType, path: Path) -> Path:
     return tuple(names)
 
 
-def _json_type(field: StructField) -> pa.DataType:
-    type = arrow_type(field.type)
+def _json_type(type: pa.DataType) -> pa.DataType:
     if pa.types.is_floating(type):
         return pa.float64()
     if pa.types.is_decimal(type) or pa.types.is_integer(type):
@@ -131,20 +166,16 @@ def _json_type(field: StructField) -> pa.DataType:
     return pa.string()
 
 
-def _read_json(texts: pa.Array, wanted: Mapping[Path, pa.DataType]) -> pa.Table | list[Any]:
+def _read_json(texts: pa.Array, bounds: Mapping[Path, pa.DataType], counted: set[Path], with_tight: bool) -> pa.Table | list[Any]:
     """The statistics as a table of just the wanted columns; a list of dicts where the fast parser gives up."""
     if not len(texts):
         return []
-    kinds = {pa.types.is_string(type) for type in wanted.values()}
-    if not (True in kinds and False in kinds):
-        numbers = True not in kinds
-        if numbers:
-            texts = _without_words(texts)
-        try:
-            return _parse_fast(texts, _stats_schema(wanted))
-        except pa.ArrowInvalid:
-            pass
-    return [_loads(text) for text in texts.to_pylist()]
+    if not any(pa.types.is_string(type) for type in bounds.values()):
+        texts = _without_words(texts)
+    try:
+        return _parse_fast(texts, _stats_schema(bounds, counted, with_tight))
+    except pa.ArrowInvalid:
+        return [_loads(text) for text in texts.to_pylist()]
 
 
 def _parse_fast(texts: pa.Array, schema: pa.Schema) -> pa.Table:
@@ -180,27 +211,36 @@ def _without_words(texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _stats_schema(wanted: Mapping[Path, pa.DataType]) -> pa.Schema:
+def _stats_schema(bounds: Mapping[Path, pa.DataType], counted: set[Path], with_tight: bool) -> pa.Schema:
     fields = [pa.field("numRecords", pa.int64())]
-    if wanted:
-        bounds = _nested(wanted)
-        counts = _nested({path: pa.int64() for path in wanted})
-        fields += [pa.field("minValues", bounds), pa.field("maxValues", bounds), pa.field("nullCount", counts)]
+    if bounds:
+        fields += [pa.field("minValues", nested_type(bounds)), pa.field("maxValues", nested_type(bounds))]
+    if counted:
+        fields.append(pa.field("nullCount", nested_type(dict.fromkeys(sorted(counted), pa.int64()))))
+    if with_tight:
+        fields.append(pa.field("tightBounds", pa.bool_()))
     return pa.schema(fields)
 
 
-def _nested(leaves: Mapping[Path, pa.DataType]) -> pa.StructType:
+def nested_type(leaves: Mapping[Path, pa.DataType]) -> pa.StructType:
+    """The struct type in which each leaf has its path."""
     groups: dict[str, dict[Path, pa.DataType]] = {}
     for path, type in leaves.items():
         groups.setdefault(path[0], {})[path[1:]] = type
-    return pa.struct([(name, inner[()] if () in inner else _nested(inner)) for name, inner in groups.items()])
+    return pa.struct([(name, inner[()] if () in inner else nested_type(inner)) for name, inner in groups.items()])
 
 
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text, parse_float=str)
-    except ValueError:
+        return json.loads(text, parse_float=_Number)
+    except (ValueError, RecursionError):
         return {}
+
+
+class _Number(str):
+    """The digits of a JSON number, which is no string."""
+
+    __slots__ = ()
 
 
 def _column(parsed: pa.Table | list[Any], path: Path, type: pa.DataType, length: int) -> pa.Array:
@@ -222,10 +262,12 @@ def _dig(value: Any, path: Path) -> Any:
 def _coerce(value: Any, type: pa.DataType) -> Any:
     """A JSON value as one of `type`, None when it is none."""
     try:
+        if pa.types.is_boolean(type):
+            return value if isinstance(value, bool) else None
         if value is None or isinstance(value, bool | dict | list):
             return None
         if pa.types.is_string(type):
-            if not isinstance(value, str):
+            if isinstance(value, _Number) or not isinstance(value, str):
                 return None
             value.encode()  # a lone surrogate is no text for Arrow
             return value

@@ -10,8 +10,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from deltamerge.log.commit_file import CommitFile, read_commit
+from deltamerge.log.history import ordered_times, version_at
+from deltamerge.log.load import load
 from deltamerge.log.segment import all_commits, commit_version, find_segment
-from deltamerge.log.snapshot import Snapshot, load_snapshot
+from deltamerge.log.snapshot import Snapshot
 from deltamerge.storage import Store, open_store
 
 _KEPT = 64
@@ -27,15 +29,20 @@ class DeltaLog:
         self._newest: Snapshot | None = None
         self._lock = threading.Lock()
 
-    def snapshot(self, version: int | None = None) -> Snapshot:
-        """The given version, for None the newest one. Raises TableNotFoundError, AnalysisError, CorruptTableError."""
+    def snapshot(self, version: int | None = None, timestamp: int | None = None) -> Snapshot:
+        """The given version, or the newest at a time in ms; the newest one when neither is given.
+
+        Raises TableNotFoundError, AnalysisError for a version or time that the table doesn't have, CorruptTableError.
+        """
+        if timestamp is not None:
+            version = version_at(self.snapshot(), timestamp)
         newest = self._newest
         if version is not None:
             if newest is not None and newest.version == version:
                 return newest
-            return load_snapshot(self.store, find_segment(self.store, version))
+            return load(self.store, version)
         with self._lock:
-            self._newest = self._caught_up() or load_snapshot(self.store, find_segment(self.store))
+            self._newest = self._caught_up() or load(self.store)
             return self._newest
 
     def remember(self, snapshot: Snapshot) -> None:
@@ -47,7 +54,7 @@ class DeltaLog:
     def commits(self, limit: int | None = None) -> list[CommitFile]:
         """The commits that are still in the log, newest first."""
         find_segment(self.store)
-        newest_first = all_commits(self.store)[::-1]
+        newest_first = ordered_times(all_commits(self.store))[::-1]
         return [read_commit(self.store, info) for info in newest_first[:limit]]
 
     def _caught_up(self) -> Snapshot | None:

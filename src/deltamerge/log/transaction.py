@@ -9,52 +9,25 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from deltamerge._version import __version__
-from deltamerge.errors import AnalysisError, ConcurrentWriteError, StorageError
-from deltamerge.log.commit_file import parse_commit, read_commit
-from deltamerge.log.conflict import Isolation, ReadSet, check_conflict
+from deltamerge.errors import AnalysisError, CommitStateUnknownError, ConcurrentWriteError, CorruptTableError, StorageError
+from deltamerge.log.attempt import commit_bytes
+from deltamerge.log.commit_file import CommitFile, parse_commit, read_commit
+from deltamerge.log.conflict import Isolation, check_conflict
+from deltamerge.log.proposal import Proposal
 from deltamerge.log.segment import commit_name, commits_after
 from deltamerge.log.snapshot import Snapshot
-from deltamerge.protocol.actions import (
-    Action,
-    AddFile,
-    CommitInfo,
-    Metadata,
-    Protocol,
-    RemoveFile,
-    action_line,
-)
-from deltamerge.storage import AlreadyExists
+from deltamerge.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
+from deltamerge.protocol.features import check_writable
+from deltamerge.storage import AlreadyExists, Store
+
+__all__ = ["Committed", "Proposal", "commit", "delete_quietly"]
 
 log = logging.getLogger("deltamerge.log")
 
 _ATTEMPTS = 1_000
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """What a transaction wants to commit: its actions, what it read, and what history shall say of it."""
-
-    operation: str
-    actions: Sequence[Action]
-    read: ReadSet = field(default_factory=ReadSet)
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, int] = field(default_factory=dict)
-    user_metadata: str | None = None
-    engine: str = "deltamerge"
-
-    @property
-    def removed_keys(self) -> frozenset[str]:
-        """Identities of the files that the transaction removes."""
-        return frozenset(_key(a) for a in self.actions if isinstance(a, RemoveFile))
-
-    def has(self, kind: type[Action]) -> bool:
-        """Whether an action of this kind is proposed."""
-        return any(isinstance(a, kind) for a in self.actions)
 
 
 @dataclass(frozen=True)
@@ -74,29 +47,53 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
     """Commit `proposal`, which was made on `read`, at the first version where it may stand.
 
     Raises a ConcurrentModificationError when a commit that came first conflicts, StorageError when the store refuses;
-    the table is then as it was.
+    the table is then as it was. Raises CommitStateUnknownError when the store failed and does not tell what became of the commit.
     """
     _check_append_only(read, proposal)
     isolation = _isolation(read, proposal)
+    txn_id = str(uuid.uuid4())
     current = read
     for attempt in range(1, _ATTEMPTS + 1):
-        version = current.version + 1
-        now = int(time.time() * 1000)
-        data = _commit_bytes(proposal, read, isolation, now)
-        try:
-            info = read.store.put_if_absent(commit_name(version), data)
-        except AlreadyExists:
-            log.info("version %d of %s was taken, checking it for conflicts", version, read.store.url)
-            current = _follow(current, proposal, isolation)
-            time.sleep(random.uniform(0, 0.01) * min(attempt, 10))
-            continue
-        return Committed(current.advance(parse_commit(data, info, read.store)), attempt)
+        data = commit_bytes(proposal, read, current, isolation, int(time.time() * 1000), txn_id)
+        made = _put(current, data, txn_id)
+        if made is not None:
+            return Committed(current.advance(made), attempt)
+        log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)
+        current = _follow(current, proposal, isolation)
+        time.sleep(random.uniform(0, 0.01) * min(attempt, 10))
     raise ConcurrentWriteError(
         "DELTA_CONCURRENT_WRITE",
         f"Gave up after {_ATTEMPTS} attempts: each next version of {read.store.url} was taken by another writer.",
         parameters={"tableName": read.store.url, "attempts": _ATTEMPTS},
         hint="Run the operation again when fewer writers are active.",
     )
+
+
+def _put(current: Snapshot, data: bytes, txn_id: str) -> CommitFile | None:
+    """Write the version after `current`; None when another transaction has taken it.
+
+    A store may report a failure, or that the name is taken, after its own retry of a write that went through: whose
+    commit it is, its transaction id tells.
+    """
+    store, name = current.store, commit_name(current.version + 1)
+    try:
+        return parse_commit(data, store.put_if_absent(name, data), store)
+    except AlreadyExists:
+        return _if_ours(store, name, txn_id)
+    except StorageError as error:
+        try:
+            made = _if_ours(store, name, txn_id)
+        except (StorageError, CorruptTableError) as unknown:
+            raise _unknown(current, error) from unknown
+        if made is None:
+            raise
+        return made
+
+
+def _if_ours(store: Store, name: str, txn_id: str) -> CommitFile | None:
+    info = store.info(name)
+    found = None if info is None else read_commit(store, info)
+    return found if found is not None and found.info.get("txnId") == txn_id else None
 
 
 def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> Snapshot:
@@ -109,32 +106,25 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> Snap
             isolation,
             winner,
             table=current.store.url,
+            protocol=current.protocol,
             changes_metadata=proposal.has(Metadata),
             changes_protocol=proposal.has(Protocol),
+            domains=proposal.domains,
         )
         current = current.advance(winner)
+        if winner.protocol is not None:
+            check_writable(current.protocol, current.metadata, current.store.url)
     return current
 
 
-def _commit_bytes(proposal: Proposal, read: Snapshot, isolation: Isolation, now: int) -> bytes:
-    only_adds = all(isinstance(a, AddFile) for a in proposal.actions if isinstance(a, AddFile | RemoveFile))
-    value: dict[str, Any] = {
-        "timestamp": now,
-        "operation": proposal.operation,
-        "operationParameters": dict(proposal.parameters),
-        "readVersion": read.version,
-        "isolationLevel": isolation.value,
-        "isBlindAppend": only_adds and proposal.read.would_read is None and not proposal.read.keys,
-        "operationMetrics": {name: str(count) for name, count in proposal.metrics.items()},
-        "engineInfo": f"{proposal.engine} deltamerge/{__version__}",
-        "txnId": str(uuid.uuid4()),
-    }
-    if read.version < 0:
-        del value["readVersion"]
-    if proposal.user_metadata is not None:
-        value["userMetadata"] = proposal.user_metadata
-    lines = [action_line(action) for action in (CommitInfo(value), *proposal.actions)]
-    return ("\n".join(lines) + "\n").encode()
+def _unknown(current: Snapshot, error: StorageError) -> CommitStateUnknownError:
+    version = current.version + 1
+    return CommitStateUnknownError(
+        "DELTAMERGE_COMMIT_UNKNOWN",
+        f"It is not known whether version {version} of {current.store.url} was committed: {error.detail}",
+        parameters={"tableName": current.store.url, "version": version},
+        hint="When the store answers again, look at DeltaTable.history() before running the operation again.",
+    )
 
 
 def _isolation(read: Snapshot, proposal: Proposal) -> Isolation:
@@ -154,14 +144,6 @@ def _check_append_only(read: Snapshot, proposal: Proposal) -> None:
             parameters={"table_name": read.store.url, "config": "delta.appendOnly"},
             hint="To permit updates and deletes set the table property delta.appendOnly to false.",
         )
-
-
-def _key(action: RemoveFile) -> str:
-    vector = action.deletion_vector
-    if vector is None:
-        return action.path
-    offset = "" if vector.offset is None else str(vector.offset)
-    return f"{action.path}\0{vector.storage_type}\0{vector.path_or_inline}\0{offset}"
 
 
 def delete_quietly(read: Snapshot, names: Sequence[str]) -> None:

@@ -74,8 +74,11 @@ class AddFile:
     @property
     def num_records(self) -> int | None:
         """Rows in the file, deleted ones included, when its statistics say so."""
-        found = json.loads(self.stats).get("numRecords") if self.stats else None
-        return None if found is None else int(found)
+        try:
+            found = json.loads(self.stats)["numRecords"] if self.stats else None
+            return None if found is None else int(found)
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+            return None
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AddFile:
@@ -224,15 +227,15 @@ class Metadata:
         """A `metaData` action's value."""
         format = value.get("format") or {}
         return cls(
-            id=value["id"],
-            schema_string=value["schemaString"],
-            partition_columns=tuple(value.get("partitionColumns") or ()),
-            configuration=dict(value.get("configuration") or {}),
+            id=_text(value["id"]),
+            schema_string=_text(value["schemaString"]),
+            partition_columns=_texts(value.get("partitionColumns")),
+            configuration=_text_map(value.get("configuration")),
             name=value.get("name"),
             description=value.get("description"),
             created_time=value.get("createdTime"),
             provider=format.get("provider", "parquet"),
-            provider_options=dict(format.get("options") or {}),
+            provider_options=_text_map(format.get("options")),
         )
 
     def to_json(self) -> Json:
@@ -266,8 +269,8 @@ class Protocol:
         return cls(
             int(value["minReaderVersion"]),
             int(value["minWriterVersion"]),
-            None if readers is None else frozenset(readers),
-            None if writers is None else frozenset(writers),
+            None if readers is None else frozenset(_texts(readers)),
+            None if writers is None else frozenset(_texts(writers)),
         )
 
     def to_json(self) -> Json:
@@ -292,7 +295,7 @@ class Txn:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Txn:
         """A `txn` action's value."""
-        return cls(value["appId"], int(value["version"]), value.get("lastUpdated"))
+        return cls(_text(value["appId"]), int(value["version"]), value.get("lastUpdated"))
 
     def to_json(self) -> Json:
         """The action as one line of a commit holds it."""
@@ -311,7 +314,7 @@ class DomainMetadata:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DomainMetadata:
         """A `domainMetadata` action's value."""
-        return cls(value["domain"], value.get("configuration") or "", bool(value.get("removed", False)))
+        return cls(_text(value["domain"]), _text(value.get("configuration") or ""), bool(value.get("removed", False)))
 
     def to_json(self) -> Json:
         """The action as one line of a commit holds it."""
@@ -328,14 +331,14 @@ class CommitInfo:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CommitInfo:
         """A `commitInfo` action's value."""
-        return cls(value)
+        return cls(dict(value.items()))
 
     def to_json(self) -> Json:
         """The action as one line of a commit holds it."""
         return {"commitInfo": dict(self.value)}
 
 
-_KINDS: dict[str, Any] = {
+KINDS: dict[str, Any] = {
     "add": AddFile,
     "remove": RemoveFile,
     "cdc": CdcFile,
@@ -353,8 +356,8 @@ def parse_action(value: Mapping[str, Any]) -> Action | None:
     Raises KeyError, TypeError, ValueError when a required field is missing or has another type.
     """
     for kind, content in value.items():
-        if kind in _KINDS and content is not None:
-            action: Action = _KINDS[kind].from_json(content)
+        if kind in KINDS and content is not None:
+            action: Action = KINDS[kind].from_json(content)
             return action
     return None
 
@@ -362,6 +365,27 @@ def parse_action(value: Mapping[str, Any]) -> Action | None:
 def action_line(action: Action) -> str:
     """One line of a commit file, without the newline."""
     return json.dumps(action.to_json(), separators=(",", ":"), ensure_ascii=False)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text is expected, found {str(value)[:80]!r}")
+    return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if values is not None and not isinstance(values, list | tuple):
+        raise TypeError(f"a list is expected, found {str(values)[:80]!r}")
+    return tuple(_text(value) for value in values or ())
+
+
+def _text_map(values: Any) -> dict[str, str]:
+    """A map of texts; numbers and booleans count as their JSON text, as they do for delta-spark, and null as absent."""
+    found = {}
+    for name, value in (values or {}).items():
+        if value is not None:
+            found[_text(name)] = json.dumps(value) if isinstance(value, bool | int | float) else _text(value)
+    return found
 
 
 def _without_none(value: Json) -> Json:

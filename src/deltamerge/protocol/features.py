@@ -82,7 +82,7 @@ FEATURES: dict[str, Feature] = {
         Feature("timestampNtz", reader=True, writes=True, asked=_types("timestamp_ntz")),
         Feature("vacuumProtocolCheck", reader=True, writes=True),
         Feature("deletionVectors", reader=True, writes=True, asked=_property("delta.enableDeletionVectors")),
-        Feature("v2Checkpoint", reader=True, reads=False, asked=_property("delta.checkpointPolicy", "classic")),
+        Feature("v2Checkpoint", reader=True, writes=True, asked=_property("delta.checkpointPolicy", "classic")),
         Feature("typeWidening", reader=True, writes=True, asked=_property("delta.enableTypeWidening")),
         Feature("typeWidening-preview", reader=True, writes=True),
         Feature("variantType", reader=True, reads=False, asked=_types("variant")),
@@ -96,9 +96,9 @@ FEATURES: dict[str, Feature] = {
         Feature("redirectReaderWriter-preview", reader=True, reads=False),
         Feature("redirectWriterOnly-preview"),
         Feature("coordinatedCommits-preview", requires=("inCommitTimestamp", "vacuumProtocolCheck")),
-        Feature("domainMetadata"),
-        Feature("rowTracking", asked=_property("delta.enableRowTracking"), requires=("domainMetadata",)),
-        _used("inCommitTimestamp", _property("delta.enableInCommitTimestamps")),
+        Feature("domainMetadata", writes=True),
+        _used("rowTracking", _property("delta.enableRowTracking"), requires=("domainMetadata",)),
+        _used("inCommitTimestamp", _property("delta.enableInCommitTimestamps"), writes=True),
         Feature("clustering", requires=("domainMetadata",)),
         _used("collations", _marks("__COLLATIONS")),
         _used("icebergCompatV1", _property("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
@@ -172,6 +172,16 @@ def named_features(protocol: Protocol) -> frozenset[str]:
         if by_writer or by_reader:
             names.add(feature.name)
     return frozenset(names)
+
+
+def in_commit_timestamps(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether commits of the table carry their own timestamps (PROTOCOL.md, "In-Commit Timestamps")."""
+    return "inCommitTimestamp" in named_features(protocol) and _property("delta.enableInCommitTimestamps")(metadata)
+
+
+def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether commits to the table assign row ids (PROTOCOL.md, "Writer Requirements for Row Tracking")."""
+    return "rowTracking" in named_features(protocol) and not _property("delta.rowTrackingSuspended")(metadata)
 
 
 def check_readable(protocol: Protocol, metadata: Metadata, table: str) -> None:

@@ -64,6 +64,11 @@ class Properties:
         return self.interval("delta.deletedFileRetentionDuration", 7 * 86_400_000)
 
     @property
+    def log_retention(self) -> int:
+        """`delta.logRetentionDuration`, in ms."""
+        return self.interval("delta.logRetentionDuration", 30 * 86_400_000)
+
+    @property
     def indexed_columns(self) -> int:
         """`delta.dataSkippingNumIndexedCols`: leaf columns with statistics, -1 for all."""
         return self.number("delta.dataSkippingNumIndexedCols", 32)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from deltamerge.log.segment import find_segment
-from deltamerge.log.snapshot import Snapshot, load_snapshot
+from deltamerge.log import load as loading
+from deltamerge.log.snapshot import Snapshot
 from deltamerge.storage.local import LocalStore
 
 Json = dict[str, Any]
@@ -92,7 +92,7 @@ def delete_commits(root: Path, before: int) -> None:
 
 def load(store: LocalStore, version: int | None = None) -> Snapshot:
     """A version of the table, replayed from its files."""
-    return load_snapshot(store, find_segment(store, version))
+    return loading.load(store, version)
 
 
 def paths(snapshot: Snapshot) -> list[str]:

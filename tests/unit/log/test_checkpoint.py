@@ -12,9 +12,12 @@ import pytest
 from deltalake import DeltaTable
 
 from deltamerge.errors import CorruptTableError
-from deltamerge.log.checkpoint import CheckpointState, checkpoint_bytes, read_checkpoint, write_checkpoint
-from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of
-from deltamerge.log.segment import LAST_CHECKPOINT, CheckpointFiles, find_segment
+from deltamerge.log.checkpoint import CheckpointState, read_checkpoint
+from deltamerge.log.checkpoint_write import CheckpointContent, parquet_bytes, write_checkpoint
+from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk, FileSet, table_of
+from deltamerge.log.last_checkpoint import LAST_CHECKPOINT, pointer_checksum
+from deltamerge.log.segment import CheckpointFiles, find_segment
+from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.upkeep import checkpoint
 from deltamerge.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
 from deltamerge.storage.local import LocalStore
@@ -23,7 +26,7 @@ from tests.unit.log.building import add, commit, create, delete_commits, load, l
 NAME = f"_delta_log/{3:020d}.checkpoint.parquet"
 METADATA = Metadata(
     "id",
-    schema_text(id="long"),
+    schema_text(id="long", p="string", q="string"),
     ("p", "q"),
     {"delta.appendOnly": "false", "k": ""},
     name="n",
@@ -52,6 +55,21 @@ REMOVES = table_of(
 OTHERS: list[Action] = [PROTOCOL, METADATA, Txn("a", 1, 2), Txn("b", 3), DomainMetadata("d", "{}"), DomainMetadata("e", "", True)]
 
 
+def content(adds: pa.Table, removes: pa.Table, others: list[Action], metadata: Metadata = METADATA) -> CheckpointContent:
+    """The content of a checkpoint of version 3."""
+    snapshot = Snapshot(LocalStore("/nowhere"), 3, 0, PROTOCOL, metadata, FileSet.of(adds))
+    return CheckpointContent((FileChunk(adds),), removes, tuple(action.to_json() for action in others), snapshot)
+
+
+def checkpoint_bytes(adds: pa.Table, removes: pa.Table, others: list[Action]) -> bytes:
+    return parquet_bytes(content(adds, removes, others))
+
+
+def adds_of(state: CheckpointState) -> pa.Table:
+    """The live files of a checkpoint in one table."""
+    return FileSet.of_chunks(state.adds).table()
+
+
 def read_back(root: Path, *parts: bytes) -> CheckpointState:
     store = LocalStore(str(root))
     for number, data in enumerate(parts):
@@ -69,8 +87,8 @@ def parquet(**columns: pa.Array) -> bytes:
 @pytest.mark.parametrize("removes", [REMOVES, TOMBSTONE_SCHEMA.empty_table()], ids=len)
 def test_a_checkpoint_survives_its_file(tmp_path: Path, adds: pa.Table, removes: pa.Table) -> None:
     state = read_back(tmp_path, checkpoint_bytes(adds, removes, OTHERS))
-    assert state.adds.schema == FILE_SCHEMA
-    assert state.adds.to_pylist() == adds.to_pylist()
+    assert adds_of(state).schema == FILE_SCHEMA
+    assert adds_of(state).to_pylist() == adds.to_pylist()
     assert state.removes.schema == TOMBSTONE_SCHEMA
     assert state.removes.to_pylist() == removes.to_pylist()
     assert sorted(state.others, key=repr) == sorted(OTHERS, key=repr)
@@ -91,7 +109,7 @@ def test_the_parts_of_a_checkpoint_are_put_together(tmp_path: Path) -> None:
         checkpoint_bytes(ADDS.slice(0, 2), nothing, OTHERS[:1]),
         checkpoint_bytes(ADDS.slice(2), REMOVES, OTHERS[1:2]),
     )
-    assert state.adds.to_pylist() == ADDS.to_pylist()
+    assert adds_of(state).to_pylist() == ADDS.to_pylist()
     assert state.removes.num_rows == 2
     assert state.others == (PROTOCOL, METADATA)
 
@@ -113,8 +131,8 @@ def test_fields_that_an_older_writer_left_out_are_null(tmp_path: Path) -> None:
         pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}),
     )
     state = read_back(tmp_path, parquet(add=adds, protocol=protocol))
-    assert state.adds.schema == FILE_SCHEMA
-    (row,) = state.adds.to_pylist()
+    assert adds_of(state).schema == FILE_SCHEMA
+    (row,) = adds_of(state).to_pylist()
     assert {name: value for name, value in row.items() if value is not None} == {
         "path": "a",
         "partitionValues": [("p", "1")],
@@ -134,9 +152,9 @@ def test_columns_and_fields_of_the_future_are_passed_over(tmp_path: Path) -> Non
         ]
     )
     adds = pa.array([{"path": "a", "size": 3, "stats_parsed": {"numRecords": 1}, "new": 1}], fields)
-    state = read_back(tmp_path, parquet(add=adds, sidecar=pa.array(["x"])))
-    assert state.adds["path"].to_pylist() == ["a"]
-    assert state.adds["size"].to_pylist() == [3]
+    state = read_back(tmp_path, parquet(add=adds, future=pa.array(["x"])))
+    assert adds_of(state)["path"].to_pylist() == ["a"]
+    assert adds_of(state)["size"].to_pylist() == [3]
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"no parquet at all"], ids=repr)
@@ -174,15 +192,13 @@ def test_a_checkpoint_that_vanished_is_named(tmp_path: Path) -> None:
 
 def test_the_pointer_counts_what_was_written(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
-    write_checkpoint(store, 3, ADDS, REMOVES, OTHERS)
+    txns = {"a": Txn("a", 1, 2)}
+    write_checkpoint(Snapshot(store, 3, 0, PROTOCOL, METADATA, FileSet.of(ADDS), txns=txns), REMOVES)
     info = store.info(NAME)
     assert info is not None
-    assert json.loads(store.read(LAST_CHECKPOINT)) == {
-        "version": 3,
-        "size": len(OTHERS) + 3 + 2,
-        "sizeInBytes": info.size,
-        "numOfAddFiles": 3,
-    }
+    found = json.loads(store.read(LAST_CHECKPOINT))
+    assert found.pop("checksum") == pointer_checksum(found)
+    assert found == {"version": 3, "size": 3 + 3 + 2, "sizeInBytes": info.size, "numOfAddFiles": 3}
 
 
 def data_file(root: Path, name: str, ids: list[int], **more: Any) -> dict[str, Any]:

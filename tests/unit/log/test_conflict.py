@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,13 @@ from deltamerge.errors import (
 from deltamerge.log.commit_file import CommitFile, parse_commit
 from deltamerge.log.conflict import Isolation, ReadSet, check_conflict
 from deltamerge.log.files import FileSet, Mask
+from deltamerge.protocol.actions import Protocol
 from deltamerge.storage import ObjectInfo
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import PROTOCOL, add, info, metadata, remove, vector
 
+BEFORE = Protocol(1, 2)
+UPGRADE = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}}
 SERIAL, WRITE, SNAPSHOT = Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE, Isolation.SNAPSHOT
 
 
@@ -41,9 +45,9 @@ def everything(files: FileSet) -> Mask:
 
 
 def check(
-    read: ReadSet, won: CommitFile, isolation: Isolation = SERIAL, removed: frozenset[str] = frozenset(), metadata: bool = False
+    read: ReadSet, won: CommitFile, isolation: Isolation = SERIAL, removed: frozenset[str] = frozenset(), **more: Any
 ) -> None:
-    check_conflict(read, removed, isolation, won, table="my_table", changes_metadata=metadata, changes_protocol=False)
+    check_conflict(read, removed, isolation, won, table="my_table", protocol=BEFORE, **more)
 
 
 BLIND_APPEND = winner(info(isBlindAppend=True), add("r1"))
@@ -59,6 +63,7 @@ EMPTY = winner(info(operation="SET TBLPROPERTIES"))
 
 NOTHING = ReadSet()
 READ_R = ReadSet(frozenset({"r0"}), would_read_r)
+READ_R_OF_LATER = ReadSet(frozenset({"r9"}), would_read_r)
 READ_R0_ONLY = ReadSet(frozenset({"r0"}))
 WHOLE = ReadSet(whole_table=True, would_read=everything)
 REMOVES = frozenset({"r0"})
@@ -85,6 +90,7 @@ CASES: list[tuple[str, ReadSet, frozenset[str], Isolation, CommitFile, type[Conc
     ("read after delete", READ_R, NONE, WRITE, DELETE, ConcurrentDeleteReadError),
     ("read after delete, snapshot", READ_R, NONE, SNAPSHOT, DELETE, ConcurrentDeleteReadError),
     ("read after delete elsewhere", READ_R, NONE, SERIAL, DELETE_ELSEWHERE, None),
+    ("read after a rewrite of other files", READ_R_OF_LATER, NONE, SERIAL, REARRANGED, None),
     ("read of a file after its rewrite", READ_R0_ONLY, NONE, SERIAL, REARRANGED, ConcurrentDeleteReadError),
     ("read of a file after its marking", READ_R0_ONLY, NONE, SERIAL, MARK, ConcurrentDeleteReadError),
     ("delete after the same delete", NOTHING, REMOVES, WRITE, DELETE, ConcurrentDeleteDeleteError),
@@ -115,7 +121,7 @@ def test_what_may_follow_what(
 
 @pytest.mark.parametrize("isolation", [SERIAL, WRITE, SNAPSHOT])
 @pytest.mark.parametrize(
-    ("won", "expected"), [(winner(PROTOCOL), ProtocolChangedError), (winner(metadata()), MetadataChangedError)]
+    ("won", "expected"), [(winner(UPGRADE), ProtocolChangedError), (winner(metadata()), MetadataChangedError)]
 )
 def test_nothing_follows_a_changed_protocol_or_metadata(
     isolation: Isolation, won: CommitFile, expected: type[ConcurrentModificationError]
@@ -125,9 +131,9 @@ def test_nothing_follows_a_changed_protocol_or_metadata(
 
 
 def test_a_change_of_metadata_does_not_skip_blind_appends() -> None:
-    check(READ_R, BLIND_APPEND, WRITE, metadata=False)
+    check(READ_R, BLIND_APPEND, WRITE, changes_metadata=False)
     with pytest.raises(ConcurrentAppendError):
-        check(READ_R, BLIND_APPEND, WRITE, metadata=True)
+        check(READ_R, BLIND_APPEND, WRITE, changes_metadata=True)
 
 
 def test_two_transactions_of_one_application_do_not_follow_each_other() -> None:
@@ -152,7 +158,7 @@ def test_a_conflict_says_who_won_and_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("won", "read", "removed", "condition"),
     [
-        (winner(PROTOCOL), NOTHING, NONE, "DELTA_PROTOCOL_CHANGED"),
+        (winner(UPGRADE), NOTHING, NONE, "DELTA_PROTOCOL_CHANGED"),
         (winner(metadata()), NOTHING, NONE, "DELTA_METADATA_CHANGED"),
         (winner({"txn": {"appId": "a", "version": 1}}), ReadSet(app_ids=frozenset("a")), NONE, "DELTA_CONCURRENT_TRANSACTION"),
         (DELETE, READ_R, NONE, "DELTA_CONCURRENT_DELETE_READ"),
@@ -164,3 +170,39 @@ def test_the_condition_of_each_conflict(won: CommitFile, read: ReadSet, removed:
         check(read, won, SERIAL, removed)
     assert caught.value.condition == condition
     assert caught.value.retryable
+
+
+def features(*names: str) -> dict[str, Any]:
+    return {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": list(names)}}
+
+
+LEGACY = ("appendOnly", "invariants")
+
+
+@pytest.mark.parametrize(
+    ("won", "conflicts"),
+    [
+        (PROTOCOL, False),
+        (features(*LEGACY), False),
+        (features(*LEGACY, "domainMetadata", "v2Checkpoint", "deletionVectors"), False),
+        (features("appendOnly"), True),
+        (features(*LEGACY, "columnMapping"), True),
+        (features(*LEGACY, "rowTracking"), True),
+    ],
+)
+def test_a_protocol_that_asks_nothing_of_others_does_not_conflict(won: dict[str, Any], conflicts: bool) -> None:
+    with pytest.raises(ProtocolChangedError) if conflicts else nullcontext():
+        check(READ_R, winner(won))
+    with pytest.raises(ProtocolChangedError):
+        check(READ_R, winner(won), changes_protocol=True)
+
+
+def domain(name: str) -> dict[str, Any]:
+    return {"domainMetadata": {"domain": name, "configuration": "{}", "removed": False}}
+
+
+def test_one_metadata_domain_is_changed_by_one_transaction_only() -> None:
+    check(NOTHING, winner(domain("a")), domains=frozenset({"b"}))
+    check(NOTHING, winner(domain("delta.rowTracking")), domains=frozenset({"delta.rowTracking"}))
+    with pytest.raises(ConcurrentTransactionError, match="the metadata domain a;"):
+        check(NOTHING, winner(domain("a"), domain("c")), domains=frozenset({"a", "b"}))

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from deltamerge.errors import AnalysisError, CorruptTableError, DeltaMergeError, TableNotFoundError
-from deltamerge.log.segment import LogSegment, all_commits, commit_name, commit_version, commits_after, find_segment
+from deltamerge.log.segment import (
+    LogSegment,
+    all_commits,
+    checksum_name,
+    commit_name,
+    commit_version,
+    commits_after,
+    earliest_version,
+    find_segment,
+)
+from deltamerge.storage import ObjectInfo
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import log_file
 
@@ -91,7 +101,7 @@ def test_parts_of_different_checkpoints_do_not_make_one(tmp_path: Path, store: L
 def test_other_files_of_the_log_are_passed_over(tmp_path: Path, store: LocalStore) -> None:
     commits(tmp_path, 0, 1)
     touch(tmp_path, ".00000000000000000001.json.crc", "00000000000000000001.crc", "00000000000000000002.json.tmp")
-    touch(tmp_path, f"{0:020d}.{1:020d}.compacted.json", f"{5:020d}.checkpoint.parquet.tmp", "3.json", "_last_checkpoint.crc")
+    touch(tmp_path, f"{5:020d}.checkpoint.parquet.tmp", "3.json", "_last_checkpoint.crc")
     log_file(tmp_path, "_sidecars").mkdir()
     assert shape(find_segment(store)) == (1, None, [0, 1])
 
@@ -166,7 +176,7 @@ def test_a_version_that_does_not_exist_is_refused(tmp_path: Path, store: LocalSt
     with pytest.raises(AnalysisError) as caught:
         find_segment(store, version)
     assert caught.value.condition == "DELTA_VERSION_NOT_FOUND"
-    assert caught.value.parameters == {"userVersion": version, "latest": 2}
+    assert caught.value.parameters == {"userVersion": version, "earliest": 0, "latest": 2}
 
 
 @pytest.mark.parametrize(
@@ -216,12 +226,13 @@ def test_a_log_without_beginning_is_truncated(
     assert caught.value.parameters == {"path": store.url, "version": 5 if version is None else version}
 
 
-def test_a_version_before_the_first_checkpoint_is_truncated(tmp_path: Path, store: LocalStore) -> None:
+def test_a_version_before_the_first_checkpoint_is_not_found(tmp_path: Path, store: LocalStore) -> None:
     commits(tmp_path, 2, 3, 4)
     touch(tmp_path, classic(3))
-    with pytest.raises(CorruptTableError) as caught:
+    with pytest.raises(AnalysisError) as caught:
         find_segment(store, 2)
-    assert caught.value.condition == "DELTA_TRUNCATED_TRANSACTION_LOG"
+    assert caught.value.condition == "DELTA_VERSION_NOT_FOUND"
+    assert caught.value.parameters == {"userVersion": 2, "earliest": 3, "latest": 4}
 
 
 def no_folder(root: Path) -> None:
@@ -311,3 +322,81 @@ def test_without_commit_file_the_timestamp_is_the_checkpoints(tmp_path: Path, st
     found = find_segment(store)
     assert found.tip is None
     assert found.timestamp == 1_000_000
+
+
+UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
+
+
+def compacted(first: int, last: int) -> str:
+    return f"{first:020d}.{last:020d}.compacted.json"
+
+
+def names(segment: LogSegment) -> list[str]:
+    return [info.name.rpartition("/")[2] for info in segment.commits]
+
+
+@pytest.mark.parametrize("ending", ["json", "parquet"])
+def test_a_checkpoint_may_be_named_by_a_uuid(tmp_path: Path, store: LocalStore, ending: str) -> None:
+    commits(tmp_path, 0, 1, 2)
+    touch(tmp_path, f"{1:020d}.checkpoint.{UUID}.{ending}")
+    segment = find_segment(store)
+    assert shape(segment) == (2, 1, [2])
+    assert segment.checkpoint is not None
+    assert segment.checkpoint.has_uuid
+
+
+def test_of_several_checkpoints_of_a_version_those_to_be_avoided_leave_the_next(tmp_path: Path, store: LocalStore) -> None:
+    commits(tmp_path, 0, 1, 2)
+    touch(tmp_path, classic(0), classic(1), part(1, 1, 2), part(1, 2, 2), f"{1:020d}.checkpoint.{UUID}.json")
+    avoid: set[str] = set()
+    found = []
+    for _ in range(5):
+        checkpoint = find_segment(store, None, frozenset(avoid)).checkpoint
+        found.append(None if checkpoint is None else (checkpoint.version, len(checkpoint.parts), checkpoint.has_uuid))
+        avoid |= set() if checkpoint is None else {checkpoint.parts[0].name}
+    assert found == [(1, 1, True), (1, 1, False), (1, 2, False), (0, 1, False), None]
+
+
+def test_a_compaction_stands_in_for_its_commits(tmp_path: Path, store: LocalStore) -> None:
+    commits(tmp_path, *range(8))
+    touch(tmp_path, classic(1), compacted(2, 3), compacted(2, 5), compacted(0, 6), compacted(5, 7), compacted(6, 9))
+    segment = find_segment(store)
+    assert names(segment) == [compacted(2, 5), f"{6:020d}.json", f"{7:020d}.json"]
+    assert segment.tip == store.info(commit_name(7))
+    assert names(find_segment(store, 4)) == [compacted(2, 3), f"{4:020d}.json"]
+    avoid = frozenset({f"_delta_log/{compacted(2, 5)}"})
+    assert names(find_segment(store, 5, avoid)) == [compacted(2, 3), f"{4:020d}.json", f"{5:020d}.json"]
+
+
+def test_a_compaction_makes_no_newer_version(tmp_path: Path, store: LocalStore) -> None:
+    commits(tmp_path, 0, 1)
+    touch(tmp_path, compacted(0, 5), compacted(1, 1))
+    assert names(find_segment(store)) == [f"{0:020d}.json", f"{1:020d}.json"]
+
+
+def test_a_compaction_bridges_commits_that_are_gone(tmp_path: Path, store: LocalStore) -> None:
+    commits(tmp_path, 0, 4)
+    touch(tmp_path, compacted(1, 3))
+    assert names(find_segment(store)) == [f"{0:020d}.json", compacted(1, 3), f"{4:020d}.json"]
+
+
+def test_the_version_checksum_file_is_found(tmp_path: Path, store: LocalStore) -> None:
+    commits(tmp_path, 0, 1)
+    touch(tmp_path, f"{1:020d}.crc")
+    assert find_segment(store).checksum == store.info(checksum_name(1))
+    assert find_segment(store, 0).checksum is None
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([], None),
+        ([commit_name(0), commit_name(1)], 0),
+        ([commit_name(1), commit_name(2)], None),
+        ([commit_name(3), commit_name(4), f"_delta_log/{classic(3)}"], 3),
+        ([commit_name(3), commit_name(4), f"_delta_log/{classic(2)}"], 3),
+        ([commit_name(3), commit_name(4), f"_delta_log/{part(3, 1, 2)}", f"_delta_log/{classic(4)}"], 4),
+    ],
+)
+def test_the_earliest_version_has_a_commit_and_all_before_it(files: list[str], expected: int | None) -> None:
+    assert earliest_version([ObjectInfo(name, 1, 1, "") for name in files]) == expected

@@ -77,7 +77,7 @@ def live(snapshot: Snapshot) -> dict[Key, int]:
 
 
 def buried(snapshot: Snapshot) -> set[Key]:
-    rows = snapshot.tombstones.to_pylist()
+    rows = snapshot.tombstones.table.to_pylist()
     found = {key_of(row) for row in rows}
     assert len(found) == len(rows)
     return found
@@ -128,7 +128,7 @@ def test_a_removed_file_that_is_added_again_is_alive(tmp_path: Path) -> None:
     commit(tmp_path, 2, add("a", size=2))
     snapshot = load(store)
     assert live(snapshot) == {("a", None): 2}
-    assert snapshot.tombstones.num_rows == 0
+    assert snapshot.tombstones.table.num_rows == 0
 
 
 def test_a_vector_buries_the_file_without_it(tmp_path: Path) -> None:

@@ -193,7 +193,9 @@ def test_row_counts(texts: list[str | None], expected: list[int | None]) -> None
 def test_statistics_are_parsed_once_for_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     real = module._read_json
-    monkeypatch.setattr(module, "_read_json", lambda texts, wanted: parsed.append(set(wanted)) or real(texts, wanted))
+    monkeypatch.setattr(
+        module, "_read_json", lambda texts, wanted, *more: parsed.append(set(wanted)) or real(texts, wanted, *more)
+    )
     schema = parse_schema(schema_text(c="long", d="long"))
     chunk = chunk_of(stats(1, 2))
     first = bounds_of(chunk, schema, [], [C])[C]

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileSet, table_of
+from deltamerge.log.files import FILE_SCHEMA, FileSet, table_of
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.merge.clauses import Action, MergeSpec, Side
 from deltamerge.merge.resolve import ColumnValue, ResolvedClause, ResolvedMerge
@@ -56,7 +56,6 @@ def snapshot_of(schema: StructType, files: Sequence[Mapping[str, Any]] = (), par
         protocol=Protocol(1, 2),
         metadata=Metadata("id", schema_json(schema), tuple(partition_columns)),
         files=FileSet.of(table_of(files, FILE_SCHEMA)),
-        tombstones=TOMBSTONE_SCHEMA.empty_table(),
     )
 
 

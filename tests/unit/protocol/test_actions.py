@@ -226,3 +226,8 @@ def test_a_missing_field_of_a_vector_raises(name: str) -> None:
 def test_a_field_of_another_type_raises(value: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         parse_action(value)
+
+
+@pytest.mark.parametrize("stats", [None, "", "{", "[]", "5", '{"numRecords":null}', '{"numRecords":"x"}', '{"numRecords":1e999}'])
+def test_rows_that_damaged_statistics_do_not_tell_are_unknown(stats: str | None) -> None:
+    assert AddFile("a", {}, 1, 1, stats=stats).num_records is None
