@@ -13,6 +13,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from deltamerge.commands.describe import detail_table, frame_of, history_table
+from deltamerge.commands.dml import delete_rows, update_rows
 from deltamerge.errors import CorruptTableError, TableNotFoundError
 from deltamerge.exceptions import catchable
 from deltamerge.log.table import DeltaLog
@@ -90,6 +91,22 @@ class DeltaTable:
     def detail(self) -> DataFrame:
         """One row: format, id, location, files, bytes, properties, protocol."""
         return frame_of(self._spark, detail_table(self._log.snapshot()))
+
+    @catchable
+    def delete(self, condition: ExpressionOrColumn | None = None) -> None:
+        """Delete the rows for which `condition` is true, all of them without one."""
+        delete_rows(self._spark, self._log, None if condition is None else _expression(condition, "'condition'"), self._alias)
+
+    @overload
+    def update(self, condition: ExpressionOrColumn | None, set: ColumnMapping) -> None: ...
+    @overload
+    def update(self, *, set: ColumnMapping) -> None: ...
+    @catchable
+    def update(self, condition: ExpressionOrColumn | None = None, set: ColumnMapping | None = None) -> None:
+        """Update the rows for which `condition` is true, all without one, by the rules of `set`."""
+        assignments = _assignments(set, "'set' in update")
+        found = None if condition is None else _expression(condition, "'condition'")
+        update_rows(self._spark, self._log, assignments, found, self._alias)
 
     @catchable
     def merge(self, source: DataFrame, condition: ExpressionOrColumn) -> DeltaMergeBuilder:

@@ -182,7 +182,7 @@ def test_a_syntax_error_shows_the_text_and_the_place(
 
 NO_CAST = {
     "date into int": ("date'2020-01-01'", "DATATYPE_MISMATCH.CAST_WITH_FUNC_SUGGESTION", "date", "explicitly"),
-    "struct into int": ("named_struct('a', 1)", "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION", "struct<a:int>", "Cast"),
+    "struct into int": ("named_struct('a', 1)", "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION", "struct<a:int>", "explicitly"),
 }
 
 

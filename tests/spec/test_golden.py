@@ -10,7 +10,6 @@ import os
 import tarfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 import zstandard
@@ -24,8 +23,6 @@ from deltamerge.protocol.partitions import decode_path
 from deltamerge.spark.reading import arrow_frame
 
 GOLDEN = Path(os.environ.get("DELTAMERGE_GOLDEN", Path(__file__).parents[3] / "shared" / "golden"))
-LOG_LAYER = "log layer"
-VECTORS = "deletion vectors"
 
 READ = [
     "124-decimal-decode-bug",
@@ -128,18 +125,6 @@ REFUSED = {
 # A folder of tables, none of which comes with the rows that must be read: the two readers are compared with each other.
 FOLDERS = ["hive"]
 
-PENDING = {
-    "canonicalized-paths-normal-a": LOG_LAYER,
-    "canonicalized-paths-normal-b": LOG_LAYER,
-    "canonicalized-paths-special-a": LOG_LAYER,
-    "canonicalized-paths-special-b": LOG_LAYER,
-    "dv-partitioned-with-checkpoint": VECTORS,
-    "dv-with-columnmapping": VECTORS,
-    "log-replay-dv-key-cases": VECTORS,
-    "v2-checkpoint-json": LOG_LAYER,
-    "v2-checkpoint-parquet": LOG_LAYER,
-}
-
 # Partition values without an offset are moments in the zone of the system that wrote the table.
 ZONES = {"data-reader-partition-values": "America/Los_Angeles"}
 
@@ -147,14 +132,6 @@ pytestmark = [
     pytest.mark.skipif(not GOLDEN.is_dir(), reason="the golden tables are not beside the repository"),
     pytest.mark.classic,
 ]
-
-
-def named(names: Any) -> list[Any]:
-    """The names as parameters, what is pending as strict expected failures."""
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(reason=PENDING[name], strict=True)) if name in PENDING else name
-        for name in names
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -183,10 +160,9 @@ def types(frame: DataFrame) -> list[tuple[str, str]]:
 def test_every_table_has_a_result() -> None:
     names = [*READ, *LIVE, *REFUSED, *FOLDERS]
     assert sorted(names) == sorted(path.name.removesuffix(".tar.zst") for path in GOLDEN.glob("*.tar.zst"))
-    assert set(PENDING) <= set(names)
 
 
-@pytest.mark.parametrize("name", named(READ))
+@pytest.mark.parametrize("name", READ)
 def test_the_rows_and_types_are_the_expected_ones(spark: SparkSession, golden: Path, name: str) -> None:
     table = unpacked(golden, name)
     zone = spark.conf.get("spark.sql.session.timeZone")
@@ -202,13 +178,13 @@ def test_the_rows_and_types_are_the_expected_ones(spark: SparkSession, golden: P
         spark.conf.set("spark.sql.session.timeZone", zone)
 
 
-@pytest.mark.parametrize("name", named(LIVE))
+@pytest.mark.parametrize("name", LIVE)
 def test_the_live_files_are_the_expected_ones(golden: Path, name: str) -> None:
     snapshot = open_log(str(unpacked(golden, name) / "delta")).snapshot()
     assert sorted(decode_path(path) for path in snapshot.files.column("path").to_pylist()) == LIVE[name]
 
 
-@pytest.mark.parametrize("name", named(REFUSED))
+@pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_table_is_refused_by_name(golden: Path, name: str) -> None:
     table = unpacked(golden, name)
     with pytest.raises(PySparkException) as caught:
@@ -216,7 +192,7 @@ def test_what_is_no_table_is_refused_by_name(golden: Path, name: str) -> None:
     assert caught.value.getCondition() == REFUSED[name]
 
 
-@pytest.mark.parametrize("name", named(FOLDERS))
+@pytest.mark.parametrize("name", FOLDERS)
 def test_both_readers_see_the_same_rows(spark: SparkSession, golden: Path, name: str) -> None:
     logs = sorted(unpacked(golden, name).rglob("_delta_log"))
     assert logs

@@ -41,22 +41,36 @@ class CommittedMerge:
     committed: Committed | None
 
 
+@dataclass(frozen=True)
+class Operation:
+    """What history says of a commit: delta-spark's name, parameters as JSON texts, metrics in rows, files, bytes and ms."""
+
+    name: str
+    parameters: Mapping[str, str]
+    metrics: Mapping[str, int]
+
+
 def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> CommittedMerge:
-    """Commit the outcome. Raises a ConcurrentModificationError when another transaction conflicts; the table is as it was."""
-    metrics = merge_metrics(outcome, timing)
+    """Commit a merge. Raises a ConcurrentModificationError when another transaction conflicts; the table is as it was."""
+    operation = Operation("MERGE", _parameters(outcome), merge_metrics(outcome, timing))
+    return CommittedMerge(outcome, operation.metrics, commit_outcome(outcome, operation, engine))
+
+
+def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> Committed | None:
+    """Commit what was done to rows; None when no row changed. Raises as `commit_merge` does."""
     if outcome.is_empty:
-        return CommittedMerge(outcome, metrics, None)
+        return None
     snapshot = outcome.pruned.plan.resolved.snapshot
     written = [decode_path(file.path) for file in outcome.added]
     try:
         vectors, names = write_vectors(snapshot.store, [(mark.vector, decode(mark.vector).rows) for mark in outcome.marked])
         written += names
         proposal = Proposal(
-            operation="MERGE",
+            operation=operation.name,
             actions=_actions(outcome, vectors),
             read=_read_set(outcome),
-            parameters=_parameters(outcome),
-            metrics=metrics,
+            parameters=operation.parameters,
+            metrics=operation.metrics,
             user_metadata=outcome.pruned.plan.resolved.spec.user_metadata,
             engine=engine,
         )
@@ -67,7 +81,7 @@ def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> Committe
         delete_quietly(snapshot, written)
         raise
     after_commit(committed.snapshot)
-    return CommittedMerge(outcome, metrics, committed)
+    return committed
 
 
 def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector]) -> list[LogAction]:

@@ -32,7 +32,7 @@ def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progre
     started = time.perf_counter()
     tell = progress or log.debug
     tell("resolving names and types")
-    plan = plan_merge(resolve(spark, spec, table.snapshot()), _strategy(spark), _rewrite_share(spark))
+    plan = plan_merge(resolve(spark, spec, table.snapshot()), chosen_strategy(spark), chosen_share(spark))
     tell("reading the source")
     source = materialize(spec.source, plan.source_columns)
     ready = time.perf_counter()
@@ -48,7 +48,8 @@ def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progre
     return report(done)
 
 
-def _strategy(spark: Session) -> Strategy:
+def chosen_strategy(spark: Session) -> Strategy:
+    """The strategy that the session asks for. Raises InvalidArgumentError."""
     value = setting(spark, STRATEGY, Strategy.AUTO.value)
     try:
         return Strategy(value)
@@ -58,7 +59,8 @@ def _strategy(spark: Session) -> Strategy:
         raise InvalidArgumentError("DELTAMERGE_INVALID_STRATEGY", message, hint=f"One of {known}.") from error
 
 
-def _rewrite_share(spark: Session) -> float:
+def chosen_share(spark: Session) -> float:
+    """The share of a file's rows above which it is rewritten, not marked. Raises InvalidArgumentError."""
     value = setting(spark, SHARE, str(REWRITE_SHARE))
     try:
         found = float(value)

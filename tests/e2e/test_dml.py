@@ -1,0 +1,85 @@
+"""DELETE and UPDATE through DeltaTable, with and without deletion vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import deltamerge
+from deltamerge.tables import DeltaTable
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+@pytest.fixture(params=[{}, VECTORS], ids=["copy-on-write", "vectors"])
+def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> DeltaTable:
+    """Ten rows in two partitions."""
+    rows = spark.range(10).selectExpr("id", "id % 2 AS p", "CAST(id AS string) AS name").coalesce(1)
+    deltamerge.write(rows, str(tmp_path / "t"), partition_by=["p"], properties=request.param)
+    return DeltaTable.forPath(spark, str(tmp_path / "t"))
+
+
+def ids(table: DeltaTable) -> list[int]:
+    return sorted(row.id for row in table.toDF().collect())
+
+
+def metrics(table: DeltaTable) -> dict[str, str]:
+    row = table.history(1).collect()[0]
+    return {"operation": row.operation, **row.operationMetrics}
+
+
+def test_delete_by_condition(table: DeltaTable) -> None:
+    table.alias("t").delete("t.id < 3 AND name <> '1'")
+    assert ids(table) == [1, 3, 4, 5, 6, 7, 8, 9]
+    found = metrics(table)
+    assert (found["operation"], found["numDeletedRows"]) == ("DELETE", "2")
+    assert int(found["numDeletionVectorsAdded"]) + int(found["numAddedFiles"]) == 1
+    table.delete(F.col("id") >= 8)
+    assert ids(table) == [1, 3, 4, 5, 6, 7]
+    assert table.history().count() == 3
+
+
+def test_delete_by_partition_opens_no_other_file(table: DeltaTable) -> None:
+    table.delete("p = 1")
+    assert ids(table) == [0, 2, 4, 6, 8]
+    found = metrics(table)
+    assert (found["numRemovedFiles"], found["numAddedFiles"], found["numDeletionVectorsAdded"]) == ("1", "0", "0")
+
+
+def test_delete_all(table: DeltaTable) -> None:
+    table.delete()
+    assert ids(table) == []
+    assert metrics(table)["numDeletedRows"] == "10"
+
+
+def test_what_matches_nothing_commits_nothing(table: DeltaTable) -> None:
+    table.delete("id > 100")
+    table.update("id > 100", {"name": "'x'"})
+    table.delete("CAST(NULL AS boolean)")
+    assert table.history().count() == 1
+
+
+def test_update_by_condition(table: DeltaTable) -> None:
+    table.alias("t").update("t.id = 4", {"name": "concat(t.name, '!')", "p": F.lit(1)})
+    rows = {row.id: (row.p, row.name) for row in table.toDF().collect()}
+    assert rows[4] == (1, "4!")
+    assert {id: row for id, row in rows.items() if id != 4} == {id: (id % 2, str(id)) for id in range(10) if id != 4}
+    found = metrics(table)
+    assert (found["operation"], found["numUpdatedRows"]) == ("UPDATE", "1")
+
+
+def test_update_all(table: DeltaTable) -> None:
+    table.update(set={"name": F.upper(F.concat(F.col("name"), F.lit("a")))})
+    assert sorted(row.name for row in table.toDF().collect()) == [f"{id}A" for id in range(10)]
+
+
+def test_unknown_columns_are_named(table: DeltaTable) -> None:
+    with pytest.raises(AnalysisException, match="nowhere"):
+        table.delete("nowhere = 1")
+    with pytest.raises(AnalysisException, match="nowhere"):
+        table.update(set={"nowhere": "1"})
+    assert table.history().count() == 1
