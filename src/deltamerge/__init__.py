@@ -62,7 +62,7 @@ def write(
     df: DataFrame,
     path: str,
     mode: str = "error",
-    partition_by: Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int | None:

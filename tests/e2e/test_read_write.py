@@ -139,6 +139,12 @@ def test_a_table_below_an_odd_folder_is_read_once(spark: SparkSession, tmp_path:
     assert content(spark, path) == [(1,), (2,)]
 
 
+def test_modes_and_partitions_as_spark_takes_them(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.range(4).selectExpr("id", "id % 2 AS part")
+    deltamerge.write(rows, str(tmp_path / "t"), mode="Overwrite", partition_by="part")
+    assert sorted(path.name for path in (tmp_path / "t").glob("part=*")) == ["part=0", "part=1"]
+
+
 def test_partition_columns_are_named_once(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(DeltaAnalysisException, match="DELTA_DUPLICATE_COLUMNS_FOUND"):
         deltamerge.write(spark.range(1).selectExpr("id", "id AS p"), str(tmp_path / "t"), partition_by=["p", "P"])

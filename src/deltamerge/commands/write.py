@@ -47,7 +47,7 @@ def write_table(
     frame: Frame,
     path: str,
     mode: str = "error",
-    partition_by: Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int | None:
@@ -57,6 +57,8 @@ def write_table(
     `properties` are for a new table; `storage_options` open an object store.
     Raises AnalysisError, InvalidArgumentError, ConcurrentModificationError.
     """
+    mode = mode.lower()
+    partition_by = [partition_by] if isinstance(partition_by, str) else partition_by
     if mode not in MODES:
         raise InvalidArgumentError(
             "DELTAMERGE_INVALID_MODE",
