@@ -85,7 +85,7 @@ def same(log: Path, state: State | None) -> bool:
         return False
     try:
         assert_same(load(LocalStore(str(log.parent))), state)
-    except (AssertionError, ValueError, TypeError, AttributeError):
+    except (AssertionError, ValueError, TypeError, AttributeError, LookupError):
         return False
     return True
 

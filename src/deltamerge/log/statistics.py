@@ -206,8 +206,10 @@ def _braced(texts: pa.Array) -> pa.Array:
 
 def _without_words(texts: pa.Array) -> pa.Array:
     """Number statistics with the words that JSON has no numbers for made null. A quoted word behind a colon is a value."""
+    data = bytes(texts.buffers()[2] or b"")
     for word in ("NaN", "Infinity", "-Infinity"):
-        texts = pc.replace_substring(texts, f':"{word}"', ":null")
+        if f':"{word}"'.encode() in data:
+            texts = pc.replace_substring(texts, f':"{word}"', ":null")
     return texts
 
 
