@@ -110,7 +110,7 @@ LIVE = {
 }
 
 REFUSED = {
-    "data-reader-absolute-paths-escaped-chars": "DELTA_STATE_RECOVER_ERROR",
+    "data-reader-absolute-paths-escaped-chars": "DELTAMERGE_CORRUPT_COMMIT",
     "deltalog-commit-info": "DELTAMERGE_CORRUPT_COMMIT",
     "deltalog-invalid-protocol-version": "DELTA_INVALID_PROTOCOL_VERSION",
     "deltalog-state-reconstruction-from-checkpoint-missing-metadata": "DELTA_STATE_RECOVER_ERROR",
