@@ -14,7 +14,7 @@ READY  = $(VENV)/.ready
 ORACLE = .venv/oracle
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint oracle bench clean java
+.PHONY: demo test test-all lint oracle bench bench-log clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -38,6 +38,9 @@ oracle: java $(ORACLE)/.ready
 
 bench: java $(ORACLE)/.ready
 	$(ORACLE)/bin/python -m benchmarks.merge
+
+bench-log: java $(ORACLE)/.ready
+	$(ORACLE)/bin/python -m benchmarks.log
 
 java:
 	@$${JAVA_HOME:+$$JAVA_HOME/bin/}java -version >/dev/null 2>&1 || \
