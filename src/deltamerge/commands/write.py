@@ -19,6 +19,7 @@ from deltamerge.log.transaction import Committed, Proposal, commit, delete_quiet
 from deltamerge.log.upkeep import after_commit
 from deltamerge.protocol.actions import Action, AddFile, Metadata
 from deltamerge.protocol.column_mapping import MAX_ID, MappingMode, assigned, mode_of
+from deltamerge.protocol.demands import demands_of
 from deltamerge.protocol.features import FEATURE_PROPERTY, check_writable, needed
 from deltamerge.protocol.partitions import decode_path
 from deltamerge.protocol.schema import (
@@ -137,7 +138,8 @@ def _append(frame: Frame, log: DeltaLog, snapshot: Snapshot, partition_by: Seque
 
 def _written(frame: Frame, snapshot: Snapshot) -> list[AddFile]:
     """The frame's rows in new data files, by column name, cast to the table's types."""
-    rows = laid_out(frame, snapshot.schema, snapshot.partition_columns)
+    demands = demands_of(snapshot.schema, snapshot.metadata.configuration)
+    rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, demands)
     result = collect(data_frame(rows, write_spec(snapshot)), f"deltamerge: write into {snapshot.store.url}")
     return [file for _, file in added_files(result, snapshot.schema)]
 

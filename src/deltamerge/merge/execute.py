@@ -24,7 +24,7 @@ from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
 from deltamerge.protocol.actions import AddFile
 from deltamerge.protocol.schema import PrimitiveType, StructType
-from deltamerge.spark.changes import ChangeQuery, ClauseQuery, change_rows
+from deltamerge.spark.changes import ChangeQuery, ClauseQuery, change_rows, fitting
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect
 from deltamerge.spark.results import added_files
@@ -94,14 +94,14 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
         sizes = pruned.files["size"].to_pylist()
         result = apply_here(spark, changes, spec, sizes, _description(pruned))
     else:
-        rows = change_rows(change_query(spark, pruned, tasks))
+        rows = fitting_rows(change_rows(change_query(spark, pruned, tasks)), plan)
         result = collect(written_frame(_placed(rows, pruned), spec), _description(pruned))
     return _outcome(spark, pruned, tasks, result)
 
 
 def _changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
     """The changed rows when source and matches are small enough to be held here; None when Spark must join."""
-    if pruned.keys is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN:
+    if pruned.keys is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN or pruned.plan.resolved.demands:
         return None
     matches = match(spark, pruned, tasks, needed_target(pruned))
     return None if matches is None else local_changes(spark, pruned, matches)
@@ -156,6 +156,18 @@ def change_query(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) 
         by_source=[_query(clause) for clause in plan.resolved.of(Side.BY_SOURCE)],
         schema=to_spark(written_columns(plan)),
     )
+
+
+def fitting_rows(rows: Frame, plan: MergePlan) -> Frame:
+    """The changed rows as the table demands them. Evaluated with them: a ConstraintError."""
+    resolved = plan.resolved
+    written = [clause.number for clause in resolved.clauses if clause.action is not Action.DELETE]
+    computed = {
+        name: [clause.number for clause in resolved.clauses if name in clause.computed]
+        for name, _ in resolved.demands.generated
+        if name in written_columns(plan).names
+    }
+    return fitting(rows, resolved.schema, resolved.demands, computed, written) if written and resolved.demands else rows
 
 
 def written_columns(plan: MergePlan) -> StructType:

@@ -13,13 +13,15 @@ from deltamerge.errors import AnalysisError
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.merge.clauses import Action, Clause, MergeSpec, Side, verify
 from deltamerge.merge.scope import Scope
+from deltamerge.protocol.demands import NO_DEMANDS, Demands, default_of, demands_of
 from deltamerge.protocol.features import check_writable
 from deltamerge.protocol.schema import DataType, StructField, StructType
 from deltamerge.spark.adapter import alias_of
 from deltamerge.spark.analysis import Check, empty_frame, has_qualifier, types_of, unresolved
 from deltamerge.spark.binding import unbound
 from deltamerge.spark.casts import check_casts, with_fields
-from deltamerge.spark.expression import Expression, from_name, null
+from deltamerge.spark.demands import columns_in
+from deltamerge.spark.expression import Expression, from_name, from_user, null
 from deltamerge.spark.frames import Session, SparkType
 from deltamerge.spark.schema import from_spark, spark_type
 from deltamerge.spark.session import case_sensitive
@@ -41,13 +43,17 @@ class ColumnValue:
 
 @dataclass(frozen=True)
 class ResolvedClause:
-    """A clause with its values per target column: those assigned by an update, all columns of an insert."""
+    """A clause with its values per target column: those assigned by an update, all columns of an insert.
+
+    `computed` names the generated columns that the clause does not give; their values are placeholders.
+    """
 
     number: int
     side: Side
     action: Action
     condition: Expression | None
     values: tuple[ColumnValue, ...] = ()
+    computed: frozenset[str] = frozenset()
 
     @property
     def assigned(self) -> frozenset[str]:
@@ -64,6 +70,7 @@ class ResolvedMerge:
     scope: Scope
     schema: StructType
     clauses: tuple[ResolvedClause, ...]
+    demands: Demands = NO_DEMANDS
 
     def of(self, side: Side) -> tuple[ResolvedClause, ...]:
         """The clauses about one kind of rows, in order."""
@@ -78,9 +85,11 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     scope = _scope(spark, spec, snapshot.schema)
     _check_names(scope)
     spec = _unbound(spec, scope)
-    planned = [_planned(clause, scope) for clause in spec.clauses]
-    clauses = _typed(spark, spec, scope, planned)
-    return ResolvedMerge(spec, snapshot, scope, snapshot.schema, clauses)
+    demands = demands_of(snapshot.schema, snapshot.metadata.configuration)
+    planned = [_completed(_planned(clause, scope), clause, scope, demands) for clause in spec.clauses]
+    clauses = _typed(spark, spec, scope, [pairs for pairs, _ in planned])
+    clauses = tuple(replace(clause, computed=found) for clause, (_, found) in zip(clauses, planned, strict=True))
+    return ResolvedMerge(spec, snapshot, scope, snapshot.schema, clauses, demands)
 
 
 def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
@@ -153,15 +162,40 @@ def _planned(clause: Clause, scope: Scope) -> _Planned:
     if clause.star:
         excluded = {_place(name, clause, scope).column.name for name in clause.excluded}
         return [(_whole(field), _from_source(field, clause, scope)) for field in scope.target if field.name not in excluded]
-    pairs = [(_place(a.column, clause, scope), a.value or null()) for a in clause.assignments]
+    places = [_place(assignment.column, clause, scope) for assignment in clause.assignments]
+    pairs = [(place, a.value or _default(place.column)) for place, a in zip(places, clause.assignments, strict=True)]
     for (a, _), (b, _) in combinations(pairs, 2):
         shared = min(len(a.path), len(b.path))
         if a.path[:shared] == b.path[:shared]:
             raise _assigned_twice(clause, a.path, b.path)
     if clause.action is Action.INSERT:
         given = {place.column.name for place, _ in pairs}
-        pairs += [(_whole(field), null()) for field in scope.target if field.name not in given]
+        pairs += [(_whole(field), _default(field)) for field in scope.target if field.name not in given]
     return pairs
+
+
+def _completed(pairs: _Planned, clause: Clause, scope: Scope, demands: Demands) -> tuple[_Planned, frozenset[str]]:
+    """What a clause writes, with all that the table's demands are about, and the generated columns that it leaves out."""
+    if clause.action is Action.DELETE or not demands:
+        return pairs, frozenset()
+    generated = dict(demands.generated)
+    named = {place.column.name for place, _ in pairs}
+    if clause.action is Action.INSERT and not clause.star:
+        named = {_place(a.column, clause, scope).column.name for a in clause.assignments}
+    left_out = frozenset(generated) - named
+    if clause.action is Action.UPDATE:
+        used = {*columns_in(scope.target, demands.texts), *generated} - named
+        pairs = pairs + [
+            (_whole(field), null() if field.name in generated else from_name(scope.target_alias, field.name))
+            for field in scope.target
+            if field.name in used
+        ]
+    return pairs, left_out
+
+
+def _default(field: StructField) -> Expression:
+    text = default_of(field)
+    return null() if text is None else from_user(text)
 
 
 def _whole(field: StructField) -> _Place:

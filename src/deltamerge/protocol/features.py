@@ -72,13 +72,13 @@ FEATURES: dict[str, Feature] = {
     feature.name: feature
     for feature in (
         _used("appendOnly", _property("delta.appendOnly"), legacy=(1, 2), writes=True),
-        _used("invariants", _marks("delta.invariants"), legacy=(1, 2)),
-        _used("checkConstraints", _constraints, legacy=(1, 3)),
+        _used("invariants", _marks("delta.invariants"), legacy=(1, 2), writes=True),
+        _used("checkConstraints", _constraints, legacy=(1, 3), writes=True),
         _used("changeDataFeed", _property("delta.enableChangeDataFeed"), legacy=(1, 4)),
-        _used("generatedColumns", _marks("delta.generationExpression"), legacy=(1, 4)),
+        _used("generatedColumns", _marks("delta.generationExpression"), legacy=(1, 4), writes=True),
         _used("columnMapping", _property("delta.columnMapping.mode", "none"), reader=True, legacy=(2, 5), writes=True),
         _used("identityColumns", _marks("delta.identity.start", "delta.identity.step"), legacy=(1, 6)),
-        Feature("allowColumnDefaults", active=_marks("CURRENT_DEFAULT")),
+        Feature("allowColumnDefaults", active=_marks("CURRENT_DEFAULT"), writes=True),
         Feature("timestampNtz", reader=True, writes=True, asked=_types("timestamp_ntz")),
         Feature("vacuumProtocolCheck", reader=True, writes=True),
         Feature("deletionVectors", reader=True, writes=True, asked=_property("delta.enableDeletionVectors")),

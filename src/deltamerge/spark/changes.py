@@ -13,7 +13,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from deltamerge.protocol.demands import Demands
+from deltamerge.protocol.schema import StructType
 from deltamerge.spark.casts import assigned, same_type
+from deltamerge.spark.demands import demanded
 from deltamerge.spark.expression import Expression, quoted
 from deltamerge.spark.frames import Frame, SparkType
 from deltamerge.worker.rewrite import CLAUSE
@@ -71,6 +74,15 @@ def change_rows(query: ChangeQuery) -> Frame:
     if query.not_matched:
         joined = _evaluated(joined, "not_matched", F.col(FILE).isNull(), query.not_matched, query.schema)
     return _merged(joined, query)
+
+
+def fitting(
+    rows: Frame, schema: StructType, demands: Demands, computed: Mapping[str, Sequence[int]], written: Sequence[int]
+) -> Frame:
+    """Changed rows as the table demands them: `computed` has the clauses for which a generated column is computed."""
+    clause = F.col(CLAUSE)
+    chosen = {name: clause.isin(*numbers) for name, numbers in computed.items()}
+    return demanded(rows, schema, demands, chosen, clause.isin(*written))
 
 
 def applying_pairs(query: ChangeQuery) -> Frame:

@@ -10,8 +10,10 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.errors import AnalysisError
+from deltamerge.protocol.demands import NO_DEMANDS, Demands, default_of
 from deltamerge.protocol.schema import StructType
 from deltamerge.spark.casts import assigned, check_casts
+from deltamerge.spark.demands import demanded
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import local_frame
@@ -43,8 +45,10 @@ def payload_frame(spark: Session, pieces: Sequence[pa.Table], spec: ChangeSpec) 
     return frame.mapInArrow(payload_map(spec), _RESULT)
 
 
-def laid_out(frame: Frame, schema: StructType, partition_columns: Sequence[str]) -> Frame:
-    """A frame's rows as rows of a table: columns by name, cast, null where the frame lacks one; a partition's rows together.
+def laid_out(frame: Frame, schema: StructType, partition_columns: Sequence[str], demands: Demands = NO_DEMANDS) -> Frame:
+    """A frame's rows as rows of a table: columns by name, cast; what the frame lacks is generated, the default or null.
+
+    A partition's rows come together. Rows that violate a demand fail when they are evaluated.
 
     Raises AnalysisError for a column that the table does not have, or whose type can't be cast.
     """
@@ -59,14 +63,20 @@ def laid_out(frame: Frame, schema: StructType, partition_columns: Sequence[str])
         )
     found = [(to_spark(StructType((f,))).fields[0], fields.get(f.name.lower())) for f in schema]
     check_casts(frame.sparkSession, [(given.dataType, field.dataType, field.name) for field, given in found if given])
+    named = {field.name: field for field in schema}
     columns = []
     for field, given in found:
         if given is None:
-            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
+            default = default_of(named[field.name])
+            value = F.lit(None) if default is None else F.expr(default)
+            columns.append(value.cast(field.dataType).alias(field.name))
         else:
             value = F.col(quoted(given.name))
             columns.append(assigned(value, given.dataType, field.dataType, field.name).alias(field.name))
     rows = frame.select(*columns)
+    if demands:
+        left_out = {name: F.lit(name.lower() not in fields) for name, _ in demands.generated}
+        rows = demanded(rows, schema, demands, left_out, F.lit(True))
     return rows.hint("rebalance", *[F.col(quoted(name)) for name in partition_columns]) if partition_columns else rows
 
 

@@ -1,0 +1,65 @@
+"""A table's demands on written rows, evaluated by Spark: generated columns computed, constraints checked.
+
+Source of the behaviour: delta-spark's CheckDeltaInvariant and ColumnWithDefaultExprUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from deltamerge.protocol.demands import Check, Demands
+from deltamerge.protocol.schema import StructType
+from deltamerge.spark.expression import quoted
+from deltamerge.spark.frames import Frame
+from deltamerge.spark.schema import spark_type
+from deltamerge.spark.sqltext import words_of
+from deltamerge.worker.refusal import Refused
+
+
+def demanded(rows: Frame, schema: StructType, demands: Demands, computed: Mapping[str, Column], written: Column) -> Frame:
+    """Rows with their generated columns, refused when one violates a check; columns are found by the schema's names.
+
+    `computed` says for which rows a generated column is computed; in others it was given, and must fit. `written` says
+    which rows are written at all: others demand nothing.
+    """
+    texts = dict(demands.generated)
+    types = {field.name: spark_type(field.type) for field in schema}
+    columns = []
+    for name in rows.columns:
+        column = F.col(quoted(name))
+        if name in computed:
+            column = F.when(computed[name], F.expr(texts[name]).cast(types[name])).otherwise(column).alias(name)
+        columns.append(column)
+    rows = rows.select(*columns)
+    fitting = [(name, f"CAST({text} AS {types[name].simpleString()})") for name, text in texts.items()]
+    for check in (*demands.checks, *(Check("Generated Column", f"{quoted(name)} <=> {value}") for name, value in fitting)):
+        violated = written & ~F.coalesce(F.expr(check.text), F.lit(False))
+        refusal = F.raise_error(_refusal(check, schema)).cast("boolean")
+        rows = rows.where(F.when(violated, refusal).otherwise(F.lit(True)))
+    return rows
+
+
+def columns_in(schema: StructType, texts: list[str]) -> list[str]:
+    """Names of the columns that expressions may use; all of them where that can't be said."""
+    words = [words_of(text) for text in texts]
+    if None in words:
+        return schema.names
+    known = frozenset[str]().union(*(found for found in words if found is not None))
+    return [name for name in schema.names if name.lower() in known]
+
+
+def _refusal(check: Check, schema: StructType) -> Column:
+    """The text by which the driver learns which row violates which check."""
+    values = [
+        F.concat(F.lit(f"\n - {name} : "), F.coalesce(F.col(quoted(name)).cast("string"), F.lit("null")))
+        for name in columns_in(schema, [check.text])
+    ]
+    fields = {
+        "condition": F.lit("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"),
+        "message": F.concat(F.lit(f"CHECK constraint {check.name} ({check.text}) violated by row with values:"), *values),
+        "parameters": F.array(F.lit(check.name), F.lit(check.text)),
+    }
+    return F.concat(F.lit(Refused.MARK), F.to_json(F.struct(*[column.alias(key) for key, column in fields.items()])))

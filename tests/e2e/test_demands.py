@@ -1,0 +1,87 @@
+"""Tables with constraints, generated and default columns, on every kind of session; `tests/oracle` compares with delta-spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import deltamerge
+from deltamerge.exceptions import DeltaInvariantViolationException
+from deltamerge.tables import DeltaTable
+
+
+@pytest.fixture
+def path(spark: SparkSession, tmp_path: Path) -> str:
+    """Rows (1, 5, 10), (2, 6, 12): n > 0, twice = 2 * n, and n is 7 by default."""
+    found = tmp_path / "t"
+    rows = spark.sql("SELECT * FROM VALUES (1, 5, 10), (2, 6, 12) AS v(id, n, twice)")
+    deltamerge.write(rows, str(found))
+    field = {"type": "integer", "nullable": True}
+    fields = [
+        {"name": "id", **field, "metadata": {}},
+        {"name": "n", **field, "metadata": {"CURRENT_DEFAULT": "3 + 4"}},
+        {"name": "twice", **field, "metadata": {"delta.generationExpression": "n * 2"}},
+    ]
+    metadata = {
+        "id": "0",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": [],
+        "configuration": {"delta.constraints.positive": "n > 0"},
+    }
+    features = ["appendOnly", "invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults"]
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
+    lines = [{"commitInfo": {"operation": "ALTER"}}, {"protocol": protocol}, {"metaData": metadata}]
+    (found / "_delta_log" / f"{1:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+    return str(found)
+
+
+def rows(spark: SparkSession, path: str) -> list[tuple[int, ...]]:
+    return sorted(tuple(row) for row in deltamerge.read(spark, path).collect())
+
+
+def merge(spark: SparkSession, path: str, source: str, clauses: str) -> None:
+    deltamerge.sql(spark, f"MERGE INTO delta.`{path}` t USING (SELECT {source}) s ON t.id = s.id {clauses}")
+
+
+@pytest.mark.usefixtures("strategy")
+def test_generated_and_default_columns_fill_themselves(spark: SparkSession, path: str) -> None:
+    merge(spark, path, "1 AS id, 8 AS n", "WHEN MATCHED THEN UPDATE SET n = s.n")
+    merge(spark, path, "3 AS id, 9 AS n", "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, s.n)")
+    merge(spark, path, "4 AS id", "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
+    merge(spark, path, "2 AS id", "WHEN MATCHED THEN UPDATE SET n = DEFAULT")
+    deltamerge.write(spark.sql("SELECT 5 AS id"), path, mode="append")
+    assert rows(spark, path) == [(1, 8, 16), (2, 7, 14), (3, 9, 18), (4, 7, 14), (5, 7, 14)]
+
+
+@pytest.mark.usefixtures("strategy")
+@pytest.mark.parametrize(
+    ("source", "clauses", "values"),
+    [
+        ("1 AS id, 0 AS n", "WHEN MATCHED THEN UPDATE SET n = s.n", "positive (n > 0) violated by row with values:\n - n : 0"),
+        ("1 AS id", "WHEN MATCHED THEN UPDATE SET n = NULL", " - n : null"),
+        ("9 AS id", "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET n = -t.n", " - n : -"),
+        ("9 AS id, 1 AS n, 3 AS twice", "WHEN NOT MATCHED THEN INSERT *", "Generated Column"),
+    ],
+    ids=["updated", "null", "by source", "generated"],
+)
+def test_a_row_that_violates_is_shown(spark: SparkSession, path: str, source: str, clauses: str, values: str) -> None:
+    with pytest.raises(DeltaInvariantViolationException) as caught:
+        merge(spark, path, source, clauses)
+    assert caught.value.condition == "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    assert values in str(caught.value)
+    assert rows(spark, path) == [(1, 5, 10), (2, 6, 12)]
+
+
+def test_deleted_rows_demand_nothing_and_updates_are_checked(spark: SparkSession, path: str) -> None:
+    table = DeltaTable.forPath(spark, path)
+    with pytest.raises(DeltaInvariantViolationException):
+        table.update(set={"n": "n - 5"})
+    table.update("id = 2", {"n": "n + 1"})
+    table.delete("id = 1")
+    assert rows(spark, path) == [(2, 7, 14)]
+    with pytest.raises(DeltaInvariantViolationException):
+        deltamerge.write(spark.sql("SELECT 5 AS id, -1 AS n"), path, mode="append")
