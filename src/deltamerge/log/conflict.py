@@ -21,7 +21,7 @@ from deltamerge.errors import (
 from deltamerge.log.commit_file import CommitFile
 from deltamerge.log.files import FileSet, Mask
 from deltamerge.log.row_ids import ROW_TRACKING
-from deltamerge.protocol.actions import Protocol
+from deltamerge.protocol.actions import Metadata, Protocol
 from deltamerge.protocol.features import named_features
 
 _UNDEMANDING = frozenset(
@@ -67,19 +67,21 @@ def check_conflict(
     *,
     table: str,
     protocol: Protocol,
+    metadata: Metadata,
     changes_metadata: bool = False,
     changes_protocol: bool = False,
     domains: frozenset[str] = frozenset(),
 ) -> None:
     """Return when a transaction that read `read` and removes `removed` may follow `winner`; else raise.
 
-    `protocol` is the one in force before `winner`; `domains` names the metadata domains that the transaction changes.
+    `protocol` and `metadata` are those in force before `winner`; `domains` names the metadata domains that the
+    transaction changes.
 
     Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation.
     """
     if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol)):
         raise _conflict(ProtocolChangedError, "DELTA_PROTOCOL_CHANGED", table, winner, "changed the protocol")
-    if winner.metadata is not None:
+    if winner.metadata is not None and (changes_metadata or winner.metadata != metadata):
         raise _conflict(MetadataChangedError, "DELTA_METADATA_CHANGED", table, winner, "changed the metadata")
     if any(txn.app_id in read.app_ids for txn in winner.txns):
         cause = "committed for the same application id"

@@ -107,6 +107,7 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> Snap
             winner,
             table=current.store.url,
             protocol=current.protocol,
+            metadata=current.metadata,
             changes_metadata=proposal.has(Metadata),
             changes_protocol=proposal.has(Protocol),
             domains=proposal.domains,

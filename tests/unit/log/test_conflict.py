@@ -21,12 +21,13 @@ from deltamerge.errors import (
 from deltamerge.log.commit_file import CommitFile, parse_commit
 from deltamerge.log.conflict import Isolation, ReadSet, check_conflict
 from deltamerge.log.files import FileSet, Mask
-from deltamerge.protocol.actions import Protocol
+from deltamerge.protocol.actions import Metadata, Protocol
 from deltamerge.storage import ObjectInfo
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import PROTOCOL, add, info, metadata, remove, vector
 
 BEFORE = Protocol(1, 2)
+SETTINGS = Metadata.from_json(metadata(properties={"set": "before"})["metaData"])
 UPGRADE = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}}
 SERIAL, WRITE, SNAPSHOT = Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE, Isolation.SNAPSHOT
 
@@ -47,7 +48,7 @@ def everything(files: FileSet) -> Mask:
 def check(
     read: ReadSet, won: CommitFile, isolation: Isolation = SERIAL, removed: frozenset[str] = frozenset(), **more: Any
 ) -> None:
-    check_conflict(read, removed, isolation, won, table="my_table", protocol=BEFORE, **more)
+    check_conflict(read, removed, isolation, won, table="my_table", protocol=BEFORE, metadata=SETTINGS, **more)
 
 
 BLIND_APPEND = winner(info(isBlindAppend=True), add("r1"))
@@ -128,6 +129,15 @@ def test_nothing_follows_a_changed_protocol_or_metadata(
 ) -> None:
     with pytest.raises(expected):
         check(NOTHING, won, isolation)
+
+
+def test_metadata_that_stays_as_it_was_does_not_conflict() -> None:
+    won = winner(metadata(properties={"set": "before"}), features(*LEGACY, "vacuumProtocolCheck"))
+    check(READ_R, won)
+    with pytest.raises(MetadataChangedError):
+        check(READ_R, won, changes_metadata=True)
+    with pytest.raises(MetadataChangedError):
+        check(READ_R, winner(metadata(properties={"set": "after"})))
 
 
 def test_a_change_of_metadata_does_not_skip_blind_appends() -> None:
