@@ -12,7 +12,7 @@ from tests.oracle.cases import Case, make_case
 from tests.oracle.engines import ambiguous_rows, copy_table, make_table, run_delta_spark, run_deltamerge
 from tests.oracle.readers import by_delta_rs, by_delta_spark, by_deltamerge, by_duckdb
 
-SEEDS = range(int(os.environ.get("DELTAMERGE_SEED", "0")), int(os.environ.get("DELTAMERGE_SEED", "0")) + 64)
+SEEDS = range(int(os.environ.get("DELTAMERGE_SEED", "0")), int(os.environ.get("DELTAMERGE_SEED", "0")) + 60)
 _MULTIPLE = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
