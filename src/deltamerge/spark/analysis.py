@@ -19,7 +19,12 @@ from deltamerge.spark.jobs import local_frame
 from deltamerge.spark.schema import to_spark
 from deltamerge.spark.sqltext import name_parts
 
-_OUT_OF_PLACE = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", "UNSUPPORTED_GENERATOR")
+_OUT_OF_PLACE = (
+    "INVALID_WHERE_CONDITION",
+    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
+    "_LEGACY_ERROR_TEMP_1034",  # the same before Spark 4.1
+    "UNSUPPORTED_GENERATOR",
+)
 _NAME = re.compile(r"[\w.`]+(?![\w.`]|\s*\()")
 
 
