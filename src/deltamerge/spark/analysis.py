@@ -22,7 +22,7 @@ from deltamerge.spark.sqltext import name_parts
 _OUT_OF_PLACE = (
     "INVALID_WHERE_CONDITION",
     "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
-    "_LEGACY_ERROR_TEMP_1034",  # the same before Spark 4.1
+    "_LEGACY_ERROR_TEMP_1034",  # the same on Spark 4.0
     "UNSUPPORTED_GENERATOR",
 )
 _NAME = re.compile(r"[\w.`]+(?![\w.`]|\s*\()")
