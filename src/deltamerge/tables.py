@@ -18,10 +18,8 @@ from deltamerge.errors import CorruptTableError, TableNotFoundError
 from deltamerge.exceptions import catchable
 from deltamerge.log.table import DeltaLog
 from deltamerge.merge.clauses import Action, Assignment, Clause, MergeSpec, Side
-from deltamerge.merge.plan import plan_merge
 from deltamerge.merge.report import MergeReport
-from deltamerge.merge.resolve import resolve
-from deltamerge.merge.run import Progress, run_merge
+from deltamerge.merge.run import Progress, planned, run_merge
 from deltamerge.spark.analysis import syntax_error
 from deltamerge.spark.catalog import location_of
 from deltamerge.spark.expression import Expression, from_user
@@ -187,7 +185,7 @@ class DeltaMergeBuilder:
     @catchable
     def explain(self) -> str:
         """How the merge would run, without running anything: strategy, join, keys, columns, pruning."""
-        return plan_merge(resolve(self._spark, self._spec, self._log.snapshot())).explain()
+        return planned(self._spark, self._log, self._spec).explain()
 
     @catchable
     def run(self, progress: Progress | None = None) -> MergeReport:

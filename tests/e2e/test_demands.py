@@ -85,3 +85,9 @@ def test_deleted_rows_demand_nothing_and_updates_are_checked(spark: SparkSession
     assert rows(spark, path) == [(2, 7, 14)]
     with pytest.raises(DeltaInvariantViolationException):
         deltamerge.write(spark.sql("SELECT 5 AS id, -1 AS n"), path, mode="append")
+
+
+def test_explain_says_why_spark_joins(spark: SparkSession, path: str) -> None:
+    source = spark.sql("SELECT 1 AS id, 8 AS n").alias("s")
+    plan = DeltaTable.forPath(spark, path).alias("t").merge(source, "t.id = s.id").whenMatchedUpdate(set={"n": "s.n"}).explain()
+    assert "constraints or generated columns" in plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,15 @@ def test_unknown_columns_are_named(table: DeltaTable) -> None:
     with pytest.raises(AnalysisException, match="nowhere"):
         table.update(set={"nowhere": "1"})
     assert table.history().count() == 1
+
+
+@pytest.mark.classic
+def test_a_delete_evaluates_no_source(spark: SparkSession, table: DeltaTable) -> None:
+    """Three jobs: the row that stands for the source is broadcast, the hits are shuffled to their files, the files written."""
+    group = str(uuid.uuid4())
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", group)
+    try:
+        table.delete("id = 1")
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(group)) <= 3

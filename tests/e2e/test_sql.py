@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 import deltamerge
+from deltamerge.errors import DeltaMergeError
 from deltamerge.tables import DeltaTable
 
 
@@ -124,6 +125,12 @@ def test_explain_gives_the_plan_and_changes_nothing(spark: SparkSession, path: s
     ).collect()
     assert "keys:              id = source.id" in row.plan
     assert DeltaTable.forPath(spark, path).history().count() == 1
+
+
+def test_other_statements_are_sparks_with_their_own_errors(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER") as caught:
+        deltamerge.sql(spark, "SELECT 'MERGE' AS word, :n AS n", args={}).collect()
+    assert not isinstance(caught.value, DeltaMergeError)
 
 
 def test_other_statements_are_sparks(spark: SparkSession) -> None:

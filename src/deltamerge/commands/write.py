@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from deltamerge.errors import AnalysisError, CommitStateUnknownError, DeltaMergeError, InvalidArgumentError, TableNotFoundError
+from deltamerge.errors import AnalysisError, InvalidArgumentError, TableNotFoundError
 from deltamerge.log.conflict import ReadSet
 from deltamerge.log.files import FileSet, Mask, add_files
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.table import DeltaLog
-from deltamerge.log.transaction import Committed, Proposal, commit, delete_quietly
+from deltamerge.log.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.upkeep import after_commit
 from deltamerge.protocol.actions import Action, AddFile, Metadata
 from deltamerge.protocol.column_mapping import MAX_ID, MappingMode, assigned, mode_of
@@ -165,13 +165,8 @@ def _committed(
         },
         engine=engine_name(frame.sparkSession),
     )
-    try:
+    with discarding(snapshot, [decode_path(file.path) for file in added]):
         committed: Committed = commit(snapshot, proposal)
-    except CommitStateUnknownError:
-        raise  # the commit may be there, and names the files
-    except DeltaMergeError:
-        delete_quietly(snapshot, [decode_path(file.path) for file in added])
-        raise
     log.remember(committed.snapshot)
     after_commit(committed.snapshot)
     return committed.version

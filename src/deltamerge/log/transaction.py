@@ -5,14 +5,22 @@ Source: PROTOCOL.md, "Delta Log Entries"; delta-spark's OptimisticTransaction.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deltamerge.errors import AnalysisError, CommitStateUnknownError, ConcurrentWriteError, CorruptTableError, StorageError
+from deltamerge.errors import (
+    AnalysisError,
+    CommitStateUnknownError,
+    ConcurrentWriteError,
+    CorruptTableError,
+    DeltaMergeError,
+    StorageError,
+)
 from deltamerge.log.attempt import commit_bytes
 from deltamerge.log.commit_file import CommitFile, parse_commit, read_commit
 from deltamerge.log.conflict import Isolation, check_conflict
@@ -145,6 +153,18 @@ def _check_append_only(read: Snapshot, proposal: Proposal) -> None:
             parameters={"table_name": read.store.url, "config": "delta.appendOnly"},
             hint="To permit updates and deletes set the table property delta.appendOnly to false.",
         )
+
+
+@contextlib.contextmanager
+def discarding(read: Snapshot, names: Sequence[str]) -> Iterator[None]:
+    """The files `names` are deleted when what is done within fails, unless the commit may have happened and so names them."""
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except DeltaMergeError:
+        delete_quietly(read, names)
+        raise
 
 
 def delete_quietly(read: Snapshot, names: Sequence[str]) -> None:

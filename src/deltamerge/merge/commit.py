@@ -7,13 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
-
-from deltamerge.errors import CommitStateUnknownError, DeltaMergeError
 from deltamerge.log.conflict import ReadSet
 from deltamerge.log.dv_files import with_vector, write_vectors
 from deltamerge.log.files import add_files, file_keys
-from deltamerge.log.transaction import Committed, Proposal, commit, delete_quietly
+from deltamerge.log.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.upkeep import after_commit
 from deltamerge.merge.clauses import Action, Side
 from deltamerge.merge.execute import MergeOutcome
@@ -30,6 +27,11 @@ class Timing:
     started: float
     source_ms: int
     execute_ms: int
+
+    @property
+    def elapsed_ms(self) -> int:
+        """Time since the start, in ms."""
+        return int((time.perf_counter() - self.started) * 1000)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> 
         return None
     snapshot = outcome.pruned.plan.resolved.snapshot
     written = [decode_path(file.path) for file in outcome.added]
-    try:
+    with discarding(snapshot, written):
         vectors, names = write_vectors(snapshot.store, [(mark.vector, decode(mark.vector).rows) for mark in outcome.marked])
         written += names
         proposal = Proposal(
@@ -75,11 +77,6 @@ def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> 
             engine=engine,
         )
         committed = commit(snapshot, proposal)
-    except CommitStateUnknownError:
-        raise  # the commit may be there, and names the files
-    except DeltaMergeError:
-        delete_quietly(snapshot, written)
-        raise
     after_commit(committed.snapshot)
     return committed
 
@@ -133,8 +130,6 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
     matched_deleted, by_source_deleted = rows(Side.MATCHED, Action.DELETE), rows(Side.BY_SOURCE, Action.DELETE)
     inserted = rows(Side.NOT_MATCHED, Action.INSERT)
     funnel = outcome.pruned.funnel
-    removed_vectors = outcome.touched.num_rows - outcome.touched["deletionVector"].null_count
-    updated_vectors = sum(mark.file.deletion_vector is not None for mark in outcome.marked)
     return {
         "numSourceRows": outcome.pruned.source.rows,
         "numTargetRowsInserted": inserted,
@@ -152,14 +147,14 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
         "numTargetBytesAfterSkipping": funnel[-1].bytes,
         "numTargetFilesAdded": len(outcome.added),
         "numTargetFilesRemoved": outcome.touched.num_rows,
-        "numTargetBytesAdded": sum(file.size for file in outcome.added),
-        "numTargetBytesRemoved": int(pc.sum(outcome.touched["size"]).as_py() or 0),
+        "numTargetBytesAdded": outcome.added_bytes,
+        "numTargetBytesRemoved": outcome.removed_bytes,
         "numTargetChangeFilesAdded": 0,
         "numTargetChangeFileBytes": 0,
         "numTargetDeletionVectorsAdded": len(outcome.marked),
-        "numTargetDeletionVectorsUpdated": updated_vectors,
-        "numTargetDeletionVectorsRemoved": updated_vectors + removed_vectors,
-        "executionTimeMs": int((time.perf_counter() - timing.started) * 1000),
+        "numTargetDeletionVectorsUpdated": outcome.updated_vectors,
+        "numTargetDeletionVectorsRemoved": outcome.removed_vectors,
+        "executionTimeMs": timing.elapsed_ms,
         "materializeSourceTimeMs": timing.source_ms,
         "scanTimeMs": 0,
         "rewriteTimeMs": timing.execute_ms,

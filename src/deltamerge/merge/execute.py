@@ -74,6 +74,26 @@ class MergeOutcome:
         """Whether no row changed."""
         return not any(self.changed)
 
+    @property
+    def added_bytes(self) -> int:
+        """Bytes of the new files."""
+        return sum(file.size for file in self.added)
+
+    @property
+    def removed_bytes(self) -> int:
+        """Bytes of the files that are replaced."""
+        return int(pc.sum(self.touched["size"]).as_py() or 0)
+
+    @property
+    def updated_vectors(self) -> int:
+        """Deletion vectors that replace another one of their file."""
+        return sum(mark.file.deletion_vector is not None for mark in self.marked)
+
+    @property
+    def removed_vectors(self) -> int:
+        """Deletion vectors that leave the table, those that are updated included, as delta-spark counts."""
+        return self.updated_vectors + int(self.touched.num_rows - self.touched["deletionVector"].null_count)
+
 
 def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     """Join, write, and gather. Raises MultipleMatchError, ExecutionError; nothing is committed."""
@@ -94,14 +114,14 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
         sizes = pruned.files["size"].to_pylist()
         result = apply_here(spark, changes, spec, sizes, _description(pruned))
     else:
-        rows = fitting_rows(change_rows(change_query(spark, pruned, tasks)), plan)
+        rows = _fitting(change_rows(change_query(spark, pruned, tasks)), plan)
         result = collect(written_frame(_placed(rows, pruned), spec), _description(pruned))
     return _outcome(spark, pruned, tasks, result)
 
 
 def _changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
     """The changed rows when source and matches are small enough to be held here; None when Spark must join."""
-    if pruned.keys is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN or pruned.plan.resolved.demands:
+    if pruned.keys is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN:
         return None
     matches = match(spark, pruned, tasks, needed_target(pruned))
     return None if matches is None else local_changes(spark, pruned, matches)
@@ -158,16 +178,16 @@ def change_query(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) 
     )
 
 
-def fitting_rows(rows: Frame, plan: MergePlan) -> Frame:
-    """The changed rows as the table demands them. Evaluated with them: a ConstraintError."""
+def _fitting(rows: Frame, plan: MergePlan) -> Frame:
+    """The changed rows as the table demands them; one that violates a check fails when the rows are evaluated."""
     resolved = plan.resolved
     written = [clause.number for clause in resolved.clauses if clause.action is not Action.DELETE]
+    if not (written and resolved.demands):
+        return rows
     computed = {
-        name: [clause.number for clause in resolved.clauses if name in clause.computed]
-        for name, _ in resolved.demands.generated
-        if name in written_columns(plan).names
+        name: [clause.number for clause in resolved.clauses if name in clause.computed] for name, _ in resolved.demands.generated
     }
-    return fitting(rows, resolved.schema, resolved.demands, computed, written) if written and resolved.demands else rows
+    return fitting(rows, resolved.schema, resolved.demands, computed, written)
 
 
 def written_columns(plan: MergePlan) -> StructType:

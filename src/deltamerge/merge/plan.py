@@ -112,6 +112,9 @@ def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO, rewr
         reasons.append("NOT MATCHED BY SOURCE looks at every target row: no file can be skipped")
     elif resolved.spec.condition.tree is None:
         reasons.append("the search condition can't be seen into: no file can be skipped")
+    if resolved.demands:
+        strategy = Strategy.JOIN
+        reasons.append("constraints or generated columns are evaluated over whole rows: Spark joins")
     return MergePlan(
         resolved,
         _join(resolved),

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from deltamerge.log.table import DeltaLog
 from deltamerge.merge.clauses import Assignment, Clause, MergeSpec
-from deltamerge.merge.plan import plan_merge
-from deltamerge.merge.resolve import resolve
-from deltamerge.merge.run import run_merge
+from deltamerge.merge.run import planned, run_merge
 from deltamerge.merge.statement import SqlClause, Statement, parse_merge, says_merge
 from deltamerge.spark.catalog import PathViews, location_of, named_frame, query_frame
 from deltamerge.spark.expression import from_user
@@ -25,14 +23,15 @@ from deltamerge.spark.storage import open_table
 
 def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Frame:
     """Run MERGE text and return its result row, EXPLAIN MERGE its plan; what is neither goes to Spark unchanged."""
-    statement = parse_merge(with_arguments(text, arguments)) if says_merge(text) else None
-    if statement is None:
+    if not says_merge(text) or parse_merge(text) is None:
         frame: Frame = spark.sql(text) if arguments is None else spark.sql(text, arguments)  # type: ignore[arg-type]
         return frame
+    statement = parse_merge(with_arguments(text, arguments))
+    assert statement is not None
     with PathViews(spark) as views:
         bound = bind(spark, statement, views)
         if statement.explain:
-            return one_row(spark, {"plan": plan_merge(resolve(spark, bound.spec, bound.table.snapshot())).explain()})
+            return one_row(spark, {"plan": planned(spark, bound.table, bound.spec).explain()})
         return run_merge(spark, bound.table, bound.spec).to_frame(spark)
 
 
@@ -47,7 +46,6 @@ class BoundStatement:
 def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStatement:
     """Open the tables that a statement names; `views` stand for the paths in its queries. Raises AnalysisError."""
     table = open_table(spark, location_of(spark, statement.target))
-    table.snapshot()
     source_name = () if statement.source_is_query or statement.ctes else name_parts_of(statement.source)
     short = [statement.target] if statement.target_alias is None else []
     short += [source_name] if statement.source_alias is None and source_name else []

@@ -102,7 +102,7 @@ def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -
         )
     return AnalysisError(
         condition,
-        f"{_plain(str(error))} (in {check.place}: {text})",
+        f"{plain_message(str(error))} (in {check.place}: {text})",
         parameters={"sqlExpr": text, "clause": check.place, **(error.getMessageParameters() or {})},
     )
 
@@ -112,7 +112,7 @@ def syntax_error(text: str, error: ParseException) -> ParseError:
     pointed = [line for line in str(error).splitlines() if line.strip() and "JVM" not in line]
     return ParseError(
         error.getCondition() or "PARSE_SYNTAX_ERROR",
-        f"{text!r} is no SQL expression: {_plain(str(error))}\n" + "\n".join(pointed[1:4]),
+        f"{text!r} is no SQL expression: {plain_message(str(error))}\n" + "\n".join(pointed[1:4]),
         parameters={"sqlExpr": text},
     )
 
@@ -139,7 +139,8 @@ def _suggestion(text: str, columns: Sequence[str]) -> str | None:
     return None
 
 
-def _plain(message: str) -> str:
+def plain_message(message: str) -> str:
+    """The first line of one of Spark's messages, without its condition name and SQL state."""
     lines = [line for line in message.splitlines() if line.strip()]
     text = lines[0] if lines else message
     if text.startswith("["):

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.expression import Expression
 from deltamerge.spark.frames import Session
+from deltamerge.spark.sqltext import united
 from deltamerge.worker.refusal import Refused
 
 _INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
@@ -160,8 +161,6 @@ def with_fields(
     """
     assert isinstance(type, T.StructType)
     parts = [column, *(value for value, _ in values.values())]
-    words = [part.words for part in parts]
     columns = {place: (value.column, given) for place, (value, given) in values.items()}
-    known = frozenset[str]().union(*(found for found in words if found is not None))
     text = ", ".join(f"{'.'.join(place)} = {value.text}" for place, (value, _) in values.items())
-    return Expression(rebuilt(column.column, type, columns, path), text, None, None if None in words else known)
+    return Expression(rebuilt(column.column, type, columns, path), text, None, united(part.words for part in parts))

@@ -10,6 +10,7 @@ from typing import Self
 from pyspark.errors import AnalysisException
 
 from deltamerge.errors import AnalysisError, DeltaMergeError, TableNotFoundError
+from deltamerge.spark.analysis import plain_message
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.reading import snapshot_frame
@@ -19,9 +20,7 @@ from deltamerge.spark.storage import open_table
 
 def location_of(spark: Session, name: Sequence[str]) -> str:
     """Where the Delta table of this name lies: delta.`path`, or a table of the catalog. Raises AnalysisError."""
-    if len(name) == 2 and name[0].lower() == "delta":
-        return name[1]
-    found = _catalog_location(spark, name)
+    found = _path_in(name) or _catalog_location(spark, name)
     if found is None:
         raise AnalysisError(
             "DELTA_TABLE_ONLY_OPERATION",
@@ -34,9 +33,8 @@ def location_of(spark: Session, name: Sequence[str]) -> str:
 
 def named_frame(spark: Session, name: Sequence[str]) -> Frame:
     """The rows of a table or view by name; a Delta table is read by this library. Raises AnalysisError."""
-    by_path = len(name) == 2 and name[0].lower() == "delta"
     try:
-        location = name[1] if by_path else _catalog_location(spark, name)
+        location = _path_in(name) or _catalog_location(spark, name)
     except AnalysisError:  # a file by its format, as in parquet.`path`, or nothing: the query says which
         location = None
     if location is not None:
@@ -82,6 +80,11 @@ class PathViews:
         return self._views[path]
 
 
+def _path_in(name: Sequence[str]) -> str | None:
+    """The path in delta.`path`, None for other names."""
+    return name[1] if len(name) == 2 and name[0].lower() == "delta" else None
+
+
 def _catalog_location(spark: Session, name: Sequence[str]) -> str | None:
     """The location of a catalog's Delta table; None for views and tables of other formats."""
     try:
@@ -102,11 +105,9 @@ def _catalog_location(spark: Session, name: Sequence[str]) -> str | None:
 
 
 def _analysis(error: AnalysisException) -> AnalysisError:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    message = lines[0].partition("] ")[2] or lines[0]
     return AnalysisError(
         error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED",
-        message.partition(" SQLSTATE")[0],
+        plain_message(str(error)),
         parameters=dict(error.getMessageParameters() or {}),
     )
 

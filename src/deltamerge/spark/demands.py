@@ -15,7 +15,7 @@ from deltamerge.protocol.schema import StructType
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame
 from deltamerge.spark.schema import spark_type
-from deltamerge.spark.sqltext import words_of
+from deltamerge.spark.sqltext import united, words_of
 from deltamerge.worker.refusal import Refused
 
 
@@ -44,11 +44,8 @@ def demanded(rows: Frame, schema: StructType, demands: Demands, computed: Mappin
 
 def columns_in(schema: StructType, texts: list[str]) -> list[str]:
     """Names of the columns that expressions may use; all of them where that can't be said."""
-    words = [words_of(text) for text in texts]
-    if None in words:
-        return schema.names
-    known = frozenset[str]().union(*(found for found in words if found is not None))
-    return [name for name in schema.names if name.lower() in known]
+    words = united(map(words_of, texts))
+    return [name for name in schema.names if words is None or name.lower() in words]
 
 
 def _refusal(check: Check, schema: StructType) -> Column:

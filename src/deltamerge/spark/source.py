@@ -64,5 +64,10 @@ def materialize(source: Frame, columns: Sequence[str]) -> Source:
     return _local(spark, kept.schema, table)
 
 
+def single_row(spark: Session) -> Source:
+    """A source of one row whose column no expression can name by accident; no job runs."""
+    return _local(spark, T.StructType([T.StructField(_WITHOUT_COLUMNS, T.BooleanType())]), pa.table({_WITHOUT_COLUMNS: [True]}))
+
+
 def _local(spark: Session, schema: T.StructType, table: pa.Table) -> Source:
     return Source(local_frame(spark, table, schema), table.num_rows, table.nbytes, table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 import sqlglot
@@ -46,6 +46,12 @@ def words_of(text: str) -> frozenset[str] | None:
     except (SqlglotError, RecursionError):
         return None
     return frozenset(token.text.lower() for token in tokens)
+
+
+def united(words: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """The words of several texts, None when those of one are unknown."""
+    found = list(words)
+    return None if None in found else frozenset[str]().union(*(known for known in found if known is not None))
 
 
 def tokens_of(text: str) -> list[Token] | None:

@@ -15,6 +15,14 @@ from deltamerge.storage.local import LocalStore
 Json = dict[str, Any]
 
 PROTOCOL: Json = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+V2: Json = {
+    "protocol": {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["v2Checkpoint"],
+        "writerFeatures": ["v2Checkpoint"],
+    }
+}
 
 
 def schema_text(**types: Any) -> str:

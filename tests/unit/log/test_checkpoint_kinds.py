@@ -19,6 +19,7 @@ from deltamerge.protocol.actions import Metadata, Protocol
 from deltamerge.protocol.schema import parse_schema
 from tests.unit.log.building import (
     PROTOCOL,
+    V2,
     add,
     commit,
     create,
@@ -33,14 +34,6 @@ from tests.unit.log.building import (
 from tests.unit.log.test_checkpoint import checkpoint_bytes
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
-V2 = {
-    "protocol": {
-        "minReaderVersion": 3,
-        "minWriterVersion": 7,
-        "readerFeatures": ["v2Checkpoint"],
-        "writerFeatures": ["v2Checkpoint"],
-    }
-}
 MAP = pa.map_(pa.string(), pa.string())
 NOTHING = TOMBSTONE_SCHEMA.empty_table()
 

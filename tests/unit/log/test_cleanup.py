@@ -14,18 +14,10 @@ from deltamerge.log.segment import commit_version, earliest_version, find_segmen
 from deltamerge.log.upkeep import after_commit, checkpoint
 from deltamerge.storage import ObjectInfo
 from deltamerge.storage.local import LocalStore
-from tests.unit.log.building import add, commit, create, load, log_file, metadata, paths
+from tests.unit.log.building import V2, add, commit, create, load, log_file, metadata, paths
 
 DAY = 86_400_000
 NOW = 20_000 * DAY + 12 * 3_600_000
-V2 = {
-    "protocol": {
-        "minReaderVersion": 3,
-        "minWriterVersion": 7,
-        "readerFeatures": ["v2Checkpoint"],
-        "writerFeatures": ["v2Checkpoint"],
-    }
-}
 
 
 def names(root: Path) -> set[str]:
