@@ -12,14 +12,17 @@ from deltamerge._version import __version__
 from deltamerge.commands.write import write_table
 from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
+from deltamerge.log.feed import feed_of
+from deltamerge.log.feed_range import FeedBounds
 from deltamerge.log.history import milliseconds
 from deltamerge.merge.sql import run_sql
+from deltamerge.spark.feed import feed_frame
 from deltamerge.spark.reading import snapshot_frame
 from deltamerge.spark.session import time_zone
 from deltamerge.spark.storage import open_table
 from deltamerge.tables import DeltaTable
 
-__all__ = ["DeltaTable", "__version__", "read", "sql", "write"]
+__all__ = ["DeltaTable", "__version__", "read", "read_changes", "sql", "write"]
 
 
 @catchable
@@ -44,6 +47,35 @@ def read(
         )
     time = None if timestamp is None else milliseconds(timestamp, time_zone(spark))
     return snapshot_frame(spark, open_table(spark, path, storage_options).snapshot(version, time))
+
+
+@catchable
+def read_changes(
+    spark: SparkSession,
+    path: str,
+    starting_version: int | None = None,
+    starting_timestamp: datetime | str | None = None,
+    ending_version: int | None = None,
+    ending_timestamp: datetime | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The row-level changes of the Delta table at `path` between two versions or times, both inclusive, as a lazy DataFrame.
+
+    Its columns are those that the table has at the last of these versions, then `_change_type` (insert, delete,
+    update_preimage or update_postimage), `_commit_version` and `_commit_timestamp`. Without an end, all changes up to the
+    newest version. Times without zone are in the session's time zone; `storage_options` as of `read`.
+
+    Raises an AnalysisException when a version in the range has no feed (delta.enableChangeDataFeed), or the range can't be;
+    UnsupportedOperationException when the last schema does not tell rows of an earlier one.
+    """
+    zone = time_zone(spark)
+    bounds = FeedBounds(
+        starting_version,
+        None if starting_timestamp is None else milliseconds(starting_timestamp, zone),
+        ending_version,
+        None if ending_timestamp is None else milliseconds(ending_timestamp, zone),
+    )
+    return feed_frame(spark, feed_of(open_table(spark, path, storage_options), bounds))
 
 
 @catchable

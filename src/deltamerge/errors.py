@@ -42,6 +42,11 @@ class DeltaMergeError(Exception):
         return self.text
 
 
+def restore_action(action: str) -> str:
+    """The hint for a damaged action of the log, such as `metaData`."""
+    return f"The {action} action in the transaction log is damaged; restore it from a backup."
+
+
 class AnalysisError(DeltaMergeError):
     """The statement or the call is wrong; found before any job runs."""
 
@@ -59,7 +64,7 @@ class TableNotFoundError(AnalysisError):
 
 
 class UnsupportedTableError(DeltaMergeError):
-    """The table's protocol names a feature that this library does not support."""
+    """The table has a feature that this library does not support, or forbids the operation."""
 
 
 class CorruptTableError(DeltaMergeError):
@@ -76,6 +81,12 @@ class CommitStateUnknownError(StorageError):
 
 class ExecutionError(DeltaMergeError):
     """A job failed while it ran; the table is as it was."""
+
+
+class SourceLostError(ExecutionError):
+    """Rows of the materialized source are gone with the executor that held them. Running again evaluates the source again."""
+
+    retryable = True
 
 
 class ConstraintError(ExecutionError):

@@ -68,7 +68,7 @@ class DeltaIllegalArgumentException(_SparkForm, errors.InvalidArgumentError, Ill
 
 
 class DeltaUnsupportedTableFeatureException(_SparkForm, errors.UnsupportedTableError, UnsupportedOperationException):
-    """The table's protocol names a feature that is not supported."""
+    """The table has a feature that is not supported, or forbids the operation."""
 
 
 class DeltaCorruptTableException(_SparkForm, errors.CorruptTableError, SparkRuntimeException):

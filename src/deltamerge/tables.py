@@ -5,7 +5,7 @@ Source of the behaviour: delta-spark's `delta.tables`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, overload
 
@@ -14,12 +14,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from deltamerge.commands.describe import detail_table, frame_of, history_table
 from deltamerge.commands.dml import delete_rows, update_rows
+from deltamerge.commands.history import History, merge_history
 from deltamerge.errors import CorruptTableError, TableNotFoundError
 from deltamerge.exceptions import catchable
 from deltamerge.log.table import DeltaLog
-from deltamerge.merge.clauses import Action, Assignment, Clause, MergeSpec, Side
+from deltamerge.merge.clauses import Action, Assignment, Batch, Clause, Latest, MergeSpec, Side
+from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
-from deltamerge.merge.run import Progress, planned, run_merge
+from deltamerge.merge.run import Progress, explained, previewed, run_merge
+from deltamerge.protocol.schema import StructType
 from deltamerge.spark.analysis import syntax_error
 from deltamerge.spark.catalog import location_of
 from deltamerge.spark.expression import Expression, from_user
@@ -30,16 +33,19 @@ from deltamerge.spark.storage import open_table
 ExpressionOrColumn = str | Column
 ColumnMapping = Mapping[str, ExpressionOrColumn]
 
-__all__ = ["DeltaMergeBuilder", "DeltaTable", "MergeReport"]
+__all__ = ["DeltaMergeBuilder", "DeltaTable", "MergePreview", "MergeReport"]
 
 
 class DeltaTable:
     """A Delta table. Make one with `forPath` or `forName`."""
 
-    def __init__(self, spark: SparkSession, log: DeltaLog, alias: str | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, log: DeltaLog, alias: str | None = None, known_schema: StructType | None = None
+    ) -> None:
         self._spark = spark
         self._log = log
         self._alias = alias
+        self._known_schema = known_schema
 
     @classmethod
     @catchable
@@ -49,8 +55,7 @@ class DeltaTable:
         `hadoopConf` has credentials and endpoint of an object store, Hadoop's settings or options as of `deltamerge.read`.
         """
         log = open_table(sparkSession, path, hadoopConf)
-        log.snapshot()
-        return cls(sparkSession, log)
+        return cls(sparkSession, log, known_schema=log.snapshot().schema)
 
     @classmethod
     @catchable
@@ -72,7 +77,7 @@ class DeltaTable:
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for use in expressions."""
-        return DeltaTable(self._spark, self._log, aliasName)
+        return DeltaTable(self._spark, self._log, aliasName, self._known_schema)
 
     @catchable
     def toDF(self) -> DataFrame:
@@ -115,8 +120,48 @@ class DeltaTable:
             raise TypeError(f"'source' in merge must be a DataFrame, found to be of type {type(source)!s}")
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
-        spec = MergeSpec(source, _expression(condition, "'condition' in merge"), (), self._alias)
+        found = _expression(condition, "'condition' in merge")
+        spec = MergeSpec(source, found, (), self._alias, known_schema=self._known_schema)
         return DeltaMergeBuilder(self._spark, self._log, spec)
+
+    @catchable
+    def mergeHistory(
+        self,
+        source: DataFrame,
+        keys: str | Sequence[str],
+        effective: str,
+        *,
+        tracked: str | Sequence[str] | None = None,
+        validFrom: str = "valid_from",
+        validTo: str = "valid_to",
+        current: str | None = None,
+        ignoreLate: bool = False,
+        closeMissing: ExpressionOrColumn | None = None,
+    ) -> DataFrame:
+        """Merge changes into a table that keeps each version of a row (a slowly changing dimension of type 2); as `execute()`.
+
+        A version holds from `validFrom` until before `validTo`, which is null in the current one; `current`, if the table has
+        such a column, is true there. The `effective` column of `source` says from when a row of it holds. Where the `tracked`
+        columns, all but `keys` and `effective` by default, differ from those of the version before, that one is closed and the
+        next one opened, in one commit; the source's other columns are written along. A key may have several changes.
+
+        Keys that `source` lacks stay, or are closed at the time that `closeMissing` gives. Raises an exception for a
+        null key or time, for different changes of a key at one time, and for a change that is not later than the versions
+        in the table, unless `ignoreLate`. Runs again after a conflict as often as `spark.deltamerge.conflictRetries` says.
+        """
+        if not isinstance(source, DataFrame):
+            raise TypeError(f"'source' in mergeHistory must be a DataFrame, found to be of type {type(source)!s}")
+        history = History(
+            _names(keys),
+            effective,
+            None if tracked is None else _names(tracked),
+            validFrom,
+            validTo,
+            current,
+            ignoreLate,
+            None if closeMissing is None else _expression(closeMissing, "'closeMissing' in mergeHistory"),
+        )
+        return merge_history(self._spark, self._log, source, history, self._known_schema).to_frame(self._spark)
 
 
 class DeltaMergeBuilder:
@@ -182,10 +227,69 @@ class DeltaMergeBuilder:
         """Delete a target row that no source row matches, if `condition` is true for it."""
         return self._with(Side.BY_SOURCE, Action.DELETE, condition)
 
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:
+        """Columns and fields of the source that clauses assign, `updateAll` and `insertAll` included, are added to the table."""
+        return DeltaMergeBuilder(self._spark, self._log, replace(self._spec, with_schema_evolution=True))
+
+    @catchable
+    def withTransaction(self, appId: str, version: int) -> DeltaMergeBuilder:
+        """Merge at most once: a merge of this application and version, or a later one, is not run again.
+
+        The pair is recorded in the merge's own commit, also when no row changes. Source: PROTOCOL.md, "Transaction
+        Identifiers"; delta-spark reads the same pair from `spark.databricks.delta.write.txnAppId` and `..txnVersion`.
+        """
+        if not isinstance(appId, str) or not appId:
+            raise TypeError(f"'appId' in withTransaction must be a string that is not empty, found {appId!r}")
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise TypeError(f"'version' in withTransaction must be an int, found {version!r}")
+        return self._as(batch=Batch(appId, version))
+
+    @catchable
+    def keepLatest(
+        self, by: ExpressionOrColumn | Sequence[ExpressionOrColumn], keys: Sequence[str] | None = None
+    ) -> DeltaMergeBuilder:
+        """Merge, of the source rows with equal keys, only those that come last in the order of `by`.
+
+        Nulls come first. Rows that tie are all kept, so that a merge that can't tell which one to take says so. `keys`
+        are source columns; without them they are the source columns that the search condition wants equal to target columns.
+        """
+        orders = [by] if isinstance(by, str | Column) else list(by)
+        if not orders:
+            raise ValueError("'by' in keepLatest cannot be empty")
+        return self._as(latest=Latest(tuple(_expression(order, "'by' in keepLatest") for order in orders), _names(keys or ())))
+
+    @catchable
+    def skipUnchanged(self) -> DeltaMergeBuilder:
+        """Leave rows alone that an UPDATE clause would leave as they are: not written, not counted, not in the change feed.
+
+        Values are told apart as `<=>` does; columns with maps always count as changed. Costs reading the assigned columns.
+        """
+        return self._as(skips_unchanged=True)
+
+    @catchable
+    def retryConflicts(self, times: int) -> DeltaMergeBuilder:
+        """Run again on the newest version, with the same source, up to `times` times when another transaction conflicts.
+
+        For sources that were not computed from the target: those would be out of date. The session's default is
+        `spark.deltamerge.conflictRetries`, 0 unless it is set.
+        """
+        if not isinstance(times, int) or isinstance(times, bool) or times < 0:
+            raise ValueError(f"'times' in retryConflicts must be a whole number from 0, found {times!r}")
+        return self._as(retries=times)
+
+    @catchable
+    def preview(self) -> MergePreview:
+        """What the merge would do to the newest version: rows per clause with samples, files and bytes touched, strategy.
+
+        The source is evaluated and matched; nothing is written. Raises what the merge itself would raise for several
+        source rows that modify one target row.
+        """
+        return previewed(self._spark, self._log, self._spec)
+
     @catchable
     def explain(self) -> str:
         """How the merge would run, without running anything: strategy, join, keys, columns, pruning."""
-        return planned(self._spark, self._log, self._spec).explain()
+        return explained(self._spark, self._log, self._spec)
 
     @catchable
     def run(self, progress: Progress | None = None) -> MergeReport:
@@ -205,9 +309,14 @@ class DeltaMergeBuilder:
         assignments: tuple[Assignment, ...] = (),
         star: bool = False,
     ) -> DeltaMergeBuilder:
+        if action is Action.UPDATE and condition is None and not star and not assignments:
+            return self  # as in delta.tables: a clause that would take every row and change none is no clause
         found = None if condition is None else _expression(condition, "'condition'")
         clause = Clause(side, action, found, assignments, star)
-        return DeltaMergeBuilder(self._spark, self._log, replace(self._spec, clauses=(*self._spec.clauses, clause)))
+        return self._as(clauses=(*self._spec.clauses, clause))
+
+    def _as(self, **changes: Any) -> DeltaMergeBuilder:
+        return DeltaMergeBuilder(self._spark, self._log, replace(self._spec, **changes))
 
 
 def _expression(value: Any, argument: str) -> Expression:
@@ -219,6 +328,10 @@ def _expression(value: Any, argument: str) -> Expression:
         return from_user(value)
     except ParseException as error:
         raise syntax_error(str(value), error) from error
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _assignments(values: ColumnMapping | None, argument: str) -> tuple[Assignment, ...]:

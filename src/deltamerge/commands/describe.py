@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltamerge.log.clustering import clustering_names
 from deltamerge.log.commit_file import CommitFile
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.table import DeltaLog
@@ -73,7 +74,7 @@ def detail_table(snapshot: Snapshot) -> pa.Table:
         "createdAt": None if metadata.created_time is None else _moment(metadata.created_time),
         "lastModified": _moment(snapshot.timestamp),
         "partitionColumns": list(metadata.partition_columns),
-        "clusteringColumns": [],
+        "clusteringColumns": clustering_names(snapshot),
         "numFiles": len(snapshot.files),
         "sizeInBytes": snapshot.files.total_bytes,
         "properties": list(metadata.configuration.items()),

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 
 from deltamerge.log.table import DeltaLog
+from deltamerge.log.transaction import Committed
 from deltamerge.merge.clauses import Action, Assignment, Clause, MergeSpec, Side
 from deltamerge.merge.commit import Operation, Timing, commit_outcome
 from deltamerge.merge.execute import MergeOutcome
@@ -36,11 +37,24 @@ def update_rows(
 
 def _run(spark: Session, table: DeltaLog, clause: Clause, condition: Expression | None, alias: str | None) -> Mapping[str, int]:
     source = single_row(spark)
-    spec = MergeSpec(source.frame, condition or from_user("true"), (clause,), alias)
-    outcome, timing = performed(spark, table, spec, log.debug, source)
-    metrics = _metrics(outcome, clause.action, timing)
+    spec = MergeSpec(
+        source.frame,
+        condition or from_user("true"),
+        (clause,),
+        alias,
+        with_schema_evolution=False,
+        derives_deletes=clause.action is Action.DELETE,
+    )
     parameters = {"predicate": json.dumps([] if condition is None else [condition.text])}
-    committed = commit_outcome(outcome, Operation(clause.action.name, parameters, metrics), engine_name(spark))
+
+    def finish(outcome: MergeOutcome, timing: Timing) -> tuple[Mapping[str, int], Committed | None]:
+        metrics = _metrics(outcome, clause.action, timing)
+        return metrics, commit_outcome(outcome, Operation(clause.action.name, parameters, metrics), engine_name(spark))
+
+    done = performed(spark, table, spec, log.debug, finish, source)
+    if done is None:
+        return {}
+    metrics, committed = done
     if committed is not None:
         table.remember(committed.snapshot)
     return metrics
@@ -54,7 +68,7 @@ def _metrics(outcome: MergeOutcome, action: Action, timing: Timing) -> dict[str,
         "numRemovedFiles": outcome.touched.num_rows,
         "numAddedBytes": outcome.added_bytes,
         "numRemovedBytes": outcome.removed_bytes,
-        "numAddedChangeFiles": 0,
+        "numAddedChangeFiles": len(outcome.changes),
         "numDeletionVectorsAdded": len(outcome.marked),
         "numDeletionVectorsUpdated": outcome.updated_vectors,
         "numDeletionVectorsRemoved": outcome.removed_vectors,

@@ -17,21 +17,22 @@ from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.table import DeltaLog
 from deltamerge.log.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.upkeep import after_commit
-from deltamerge.protocol.actions import Action, AddFile, Metadata
+from deltamerge.protocol.actions import Action, AddFile, Metadata, Protocol
 from deltamerge.protocol.column_mapping import MAX_ID, MappingMode, assigned, mode_of
 from deltamerge.protocol.demands import demands_of
+from deltamerge.protocol.evolution import nullable
 from deltamerge.protocol.features import FEATURE_PROPERTY, check_writable, needed
+from deltamerge.protocol.identity import Identity, identity_columns, unnamed, with_marks
 from deltamerge.protocol.partitions import decode_path
+from deltamerge.protocol.row_tracking import with_column_names
 from deltamerge.protocol.schema import (
-    ArrayType,
-    DataType,
-    MapType,
     PrimitiveType,
-    StructField,
     StructType,
-    fields_of,
+    check_names,
     schema_json,
 )
+from deltamerge.spark.demands import check_demands
+from deltamerge.spark.feed import check_feed_columns
 from deltamerge.spark.frames import Frame
 from deltamerge.spark.jobs import collect
 from deltamerge.spark.results import added_files
@@ -87,7 +88,7 @@ def write_table(
 
 
 def _create(frame: Frame, log: DeltaLog, partition_by: Sequence[str], properties: Mapping[str, str]) -> int:
-    schema = _nullable(shown_schema(from_spark(frame.schema)))
+    schema = nullable(shown_schema(from_spark(frame.schema)))
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_json(schema),
@@ -97,8 +98,9 @@ def _create(frame: Frame, log: DeltaLog, partition_by: Sequence[str], properties
     )
     mapped = mode_of(metadata) is not MappingMode.NONE
     check_new_schema(schema, partition_by, any_name=mapped)
+    check_feed_columns(schema, metadata)
     protocol = needed(metadata)
-    metadata = _settled(metadata, schema, mapped)
+    metadata = _settled(metadata, schema, mapped, protocol)
     empty = Snapshot(log.store, -1, 0, protocol, metadata, FileSet())
     check_writable(protocol, metadata, log.store.url)
     added = _written(frame, empty)
@@ -106,13 +108,13 @@ def _create(frame: Frame, log: DeltaLog, partition_by: Sequence[str], properties
     return _committed(frame, log, empty, actions, added, "ErrorIfExists", ReadSet())
 
 
-def _settled(metadata: Metadata, schema: StructType, mapped: bool) -> Metadata:
-    """The metadata as it is committed: ids and physical names for mapped columns, no property that only chose the protocol."""
+def _settled(metadata: Metadata, schema: StructType, mapped: bool, protocol: Protocol) -> Metadata:
+    """The metadata as it is committed: all names and ids assigned, without the properties that only chose the protocol."""
     kept = {key: value for key, value in metadata.configuration.items() if not key.startswith(FEATURE_PROPERTY)}
     if mapped:
         schema, highest = assigned(schema)
         kept[MAX_ID] = str(highest)
-    return replace(metadata, schema_string=schema_json(schema), configuration=kept)
+    return replace(metadata, schema_string=schema_json(schema), configuration=with_column_names(protocol, kept))
 
 
 def _append(frame: Frame, log: DeltaLog, snapshot: Snapshot, partition_by: Sequence[str], mode: str) -> int:
@@ -125,8 +127,10 @@ def _append(frame: Frame, log: DeltaLog, snapshot: Snapshot, partition_by: Seque
             parameters={"partitionColumns": list(snapshot.partition_columns)},
             hint="Leave partition_by out; a table keeps its partitioning.",
         )
-    added = _written(frame, snapshot)
-    actions: list[Action] = list(added)
+    identities = _numbered(frame, snapshot)
+    added = _written(frame, snapshot, identities)
+    metadata = with_marks(snapshot.metadata, [identity.name for identity in identities], added)
+    actions: list[Action] = [*([metadata] if metadata is not snapshot.metadata else []), *added]
     read = ReadSet()
     if mode == "overwrite":
         now = int(time.time() * 1000)
@@ -136,10 +140,16 @@ def _append(frame: Frame, log: DeltaLog, snapshot: Snapshot, partition_by: Seque
     return _committed(frame, log, snapshot, actions, added, mode.capitalize(), read)
 
 
-def _written(frame: Frame, snapshot: Snapshot) -> list[AddFile]:
-    """The frame's rows in new data files, by column name, cast to the table's types."""
+def _numbered(frame: Frame, snapshot: Snapshot) -> tuple[Identity, ...]:
+    """The identity columns that the frame leaves to be numbered. Raises AnalysisError for one that it must not have."""
+    return unnamed(identity_columns(snapshot.schema), [_spelled(snapshot.schema, name) for name in frame.columns])
+
+
+def _written(frame: Frame, snapshot: Snapshot, identities: Sequence[Identity] = ()) -> list[AddFile]:
+    """The frame's rows in new data files, by column name, cast to the table's types; `identities` are numbered."""
     demands = demands_of(snapshot.schema, snapshot.metadata.configuration)
-    rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, demands)
+    check_demands(frame.sparkSession, snapshot.schema, demands)
+    rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, demands, identities)
     result = collect(data_frame(rows, write_spec(snapshot)), f"deltamerge: write into {snapshot.store.url}")
     return [file for _, file in added_files(result, snapshot.schema)]
 
@@ -176,21 +186,6 @@ def _everything(files: FileSet) -> Mask:
     return np.ones(len(files), np.bool_)
 
 
-def _nullable(schema: StructType) -> StructType:
-    """The schema with every column and field nullable, as Spark's DataFrameWriter makes tables."""
-    return StructType(tuple(StructField(f.name, _nullable_type(f.type), True, f.metadata) for f in schema))
-
-
-def _nullable_type(type: DataType) -> DataType:
-    if isinstance(type, StructType):
-        return _nullable(type)
-    if isinstance(type, ArrayType):
-        return ArrayType(_nullable_type(type.element))
-    if isinstance(type, MapType):
-        return MapType(_nullable_type(type.key), _nullable_type(type.value))
-    return type
-
-
 def check_new_schema(schema: StructType, partition_by: Sequence[str], any_name: bool = False) -> None:
     """Raise AnalysisError for a schema that no Delta table can have. Column mapping allows `any_name`."""
     if not len(schema):
@@ -208,14 +203,8 @@ def check_new_schema(schema: StructType, partition_by: Sequence[str], any_name: 
             parameters={"duplicateCols": repeated},
             hint="Column names are the same whatever their case; rename one.",
         )
-    odd = [field.name for field in fields_of(schema) if set(field.name) & set(" ,;{}()\n\t=")]
-    if odd and not any_name:
-        raise AnalysisError(
-            "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
-            f"Found invalid character(s) among ' ,;{{}}()\\n\\t=' in the column names {odd}.",
-            parameters={"invalidColumnNames": odd},
-            hint="Rename the columns, or give the table the property delta.columnMapping.mode = name.",
-        )
+    if not any_name:
+        check_names(schema)
     if len({name.lower() for name in partition_by}) < len(partition_by):
         raise AnalysisError(
             "DELTA_DUPLICATE_COLUMNS_FOUND",

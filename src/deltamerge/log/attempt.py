@@ -17,6 +17,9 @@ from deltamerge.log.row_ids import assigned
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile, action_line
 from deltamerge.protocol.features import assigns_row_ids, in_commit_timestamps
+from deltamerge.protocol.row_tracking import tracking_columns
+
+_PRESERVED = "delta.rowTracking.preserved"
 
 
 def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolation: Isolation, now: int, txn_id: str) -> bytes:
@@ -29,6 +32,8 @@ def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolatio
     protocol = next((a for a in actions if isinstance(a, Protocol)), current.protocol)
     metadata = next((a for a in actions if isinstance(a, Metadata)), current.metadata)
     info = _info(proposal, read, isolation, now, txn_id)
+    if tracking_columns(protocol, metadata) is not None:
+        info["tags"] = {_PRESERVED: "true"}
     if in_commit_timestamps(protocol, metadata):
         made = max(now, current.timestamp + 1)
         info = {"inCommitTimestamp": made, **info}

@@ -5,10 +5,11 @@ Source: PROTOCOL.md, "Checkpoints", "Checkpoint Schema", "V2 Spec".
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,8 +19,9 @@ import pyarrow.parquet as pq
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.commit_file import UNPARSABLE, cause_of
-from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk, file_keys, last_of_each, table_of
+from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk, file_keys, last_of_each, table_of, whole, with_vectors
 from deltamerge.log.segment import LOG, CheckpointFiles
+from deltamerge.log.stats_stored import StoredFile, StoredStats, parsed_stats, valid
 from deltamerge.log.stats_struct import json_texts
 from deltamerge.protocol.actions import Action, parse_action
 from deltamerge.storage import NotFound, Store
@@ -28,7 +30,8 @@ SIDECARS = f"{LOG}/_sidecars"
 
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "checkpointMetadata", "sidecar")
 _TEXTS = ["path", "partitionValues", "deletionVector"]
-_CHUNK_ROWS = 1_000_000
+_CHUNK_ROWS = 100_000
+_MOST_CHUNKS = 8
 _READERS = 4
 
 
@@ -84,8 +87,10 @@ def _read_all(store: Store, names: Sequence[str], first: str) -> list[_Part]:
 
 def _read_file(store: Store, name: str, first: str, columns: Sequence[str] = (*_SMALL, "add", "remove")) -> _Part:
     try:
+        # To read a part of a file again pays on a disk, not on a store that is asked over a network.
+        again = StoredFile.of(store, name) if store.spec.scheme == "file" else None
         data = store.read(name)
-        return _read_json(data) if name.endswith(".json") else _read_parquet(data, columns)
+        return _read_json(data) if name.endswith(".json") else _read_parquet(data, columns, again)
     except NotFound as error:
         raise _corrupt(store, name, first, "the file is missing") from error
     except (*UNPARSABLE, pa.ArrowException, OSError) as error:
@@ -103,7 +108,7 @@ def _read_json(data: bytes) -> _Part:
     return _small(found, (adds,), _checked(table_of(found["remove"], TOMBSTONE_SCHEMA)))
 
 
-def _read_parquet(data: bytes, columns: Sequence[str]) -> _Part:
+def _read_parquet(data: bytes, columns: Sequence[str], again: StoredFile | None) -> _Part:
     file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
     schema = file.schema_arrow
     if not {"add", "sidecar"} & set(schema.names):
@@ -114,10 +119,13 @@ def _read_parquet(data: bytes, columns: Sequence[str]) -> _Part:
     for number in range(file.num_row_groups):
         group = file.read_row_group(number, wanted)
         for kind in _SMALL:
-            small[kind] += [_plain(value) for value in _valid(group, kind).to_pylist()]
-        if len(found := _valid(group, "add")):
-            adds.append(_chunk(found, _parsed_stats(file, number) if _lacks_stats(found, schema) else None))
-        removes.append(_checked(_rows(_valid(group, "remove"), TOMBSTONE_SCHEMA)))
+            small[kind] += [_plain(value) for value in valid(group, kind).to_pylist()]
+        if len(found := valid(group, "add")):
+            with_structs = _has_structs(schema)
+            chunk = _chunk(found, parsed_stats(file, number) if with_structs and _lacks_texts(found) else None)
+            stored = (StoredStats(again, number, len(chunk)),) if again and with_structs else ()
+            adds.append(replace(chunk, stored=stored))
+        removes.append(_checked(_rows(valid(group, "remove"), TOMBSTONE_SCHEMA)))
     return _small(small, tuple(adds), pa.concat_tables(removes))
 
 
@@ -139,46 +147,23 @@ def _wanted(schema: pa.Schema, kind: str) -> list[str]:
     return [f"{kind}.{name}" for name in fields.names if schema.field(kind).type.get_field_index(name) >= 0]
 
 
-def _valid(table: pa.Table, kind: str) -> pa.Array:
-    """The non-null values of a column, none when it is absent."""
-    if kind not in table.column_names:
-        return pa.array([], pa.struct([]))
-    column = table[kind].combine_chunks()
-    return column.filter(column.is_valid()) if column.null_count else column
-
-
-def _lacks_stats(adds: pa.StructArray, schema: pa.Schema) -> bool:
-    """Whether some file has no JSON statistics where the checkpoint has them as structs too."""
+def _has_structs(schema: pa.Schema) -> bool:
+    """Whether the checkpoint has statistics as structs."""
     type = schema.field("add").type
     at = type.get_field_index("stats_parsed")
-    if at < 0 or not pa.types.is_struct(type.field(at).type):
-        return False
-    return bool(adds.type.get_field_index("stats") < 0 or pc.struct_field(adds, "stats").null_count)
+    return at >= 0 and bool(pa.types.is_struct(type.field(at).type))
 
 
-def _parsed_stats(file: pq.ParquetFile, row_group: int) -> pa.StructArray:
-    """The statistics structs of the files of a row group."""
-    path = "add.stats_parsed"
-    structs = pc.struct_field(_valid(file.read_row_group(row_group, [path]), "add"), "stats_parsed")
-    leaves = [file.schema.column(number) for number in range(len(file.schema.names))]
-    return _zoned(structs, path, {leaf.path for leaf in leaves if leaf.physical_type == "INT96"})
-
-
-def _zoned(values: pa.Array, path: str, moments: set[str]) -> pa.Array:
-    """The values with a zone for the timestamps at `moments`: INT96, which has none, is always a moment in UTC."""
-    if path in moments:
-        return values.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
-    if not pa.types.is_struct(values.type) or not moments:
-        return values
-    children = {f.name: _zoned(pc.struct_field(values, f.name), f"{path}.{f.name}", moments) for f in values.type}
-    return pa.StructArray.from_arrays(list(children.values()), list(children), mask=values.is_null())
+def _lacks_texts(adds: pa.StructArray) -> bool:
+    """Whether some file has no JSON statistics."""
+    return adds.type.get_field_index("stats") < 0 or bool(pc.struct_field(adds, "stats").null_count)
 
 
 def _chunk(adds: pa.StructArray, parsed: pa.StructArray | None) -> FileChunk:
     table = _checked(_rows(adds, FILE_SCHEMA))
     if parsed is None:
         return FileChunk(table)
-    texts = table["stats"].combine_chunks()
+    texts = whole(table["stats"])
     if texts.null_count == len(texts):
         return FileChunk(table, parsed)
     filled = pc.coalesce(texts, json_texts(parsed))
@@ -187,7 +172,7 @@ def _chunk(adds: pa.StructArray, parsed: pa.StructArray | None) -> FileChunk:
 
 def _rows(structs: pa.StructArray, schema: pa.Schema) -> pa.Table:
     """Structs as a table of exactly `schema`; absent fields are null."""
-    return pa.table([_child(structs, field) for field in schema], schema=schema)
+    return with_vectors(pa.table([_child(structs, field) for field in schema], schema=schema))
 
 
 def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
@@ -209,21 +194,57 @@ def _checked(table: pa.Table) -> pa.Table:
     return table
 
 
-def _gathered(chunks: Sequence[FileChunk]) -> Iterator[FileChunk]:
-    """The chunks in larger ones, each file once. Raises PathEscapes."""
+def _gathered(chunks: Sequence[FileChunk]) -> list[FileChunk]:
+    """The chunks, small ones put together, each file once. Raises PathEscapes."""
     with_structs = [chunk for chunk in chunks if chunk.parsed is not None]
     types = {chunk.parsed.type for chunk in with_structs if chunk.parsed is not None}
     if len(types) == 1 and len(with_structs) == len(chunks):
         rows = pa.concat_tables([chunk.table for chunk in chunks])
-        parsed = pa.chunked_array([chunk.parsed for chunk in chunks]).combine_chunks()
-        whole = pa.table([*rows.columns, parsed], names=[*rows.column_names, "stats_parsed"])
+        parsed = pa.chunked_array([chunk.parsed for chunk in chunks])
+        files = pa.table([*rows.columns, parsed], names=[*rows.column_names, "stats_parsed"])
     else:
-        whole = pa.concat_tables([chunk.chosen(None) for chunk in chunks] or [FILE_SCHEMA.empty_table()])
-    whole = last_of_each(whole)
-    for start in range(0, whole.num_rows, _CHUNK_ROWS):
-        part = whole.slice(start, _CHUNK_ROWS).combine_chunks()
-        structs = part["stats_parsed"].combine_chunks() if "stats_parsed" in part.column_names else None
+        files = pa.concat_tables([chunk.chosen(None) for chunk in chunks] or [FILE_SCHEMA.empty_table()])
+    gathered = list(_in_chunks(files, _lengths([len(chunk) for chunk in chunks])))
+    if _distinct(gathered):
+        return _with_stored(gathered, chunks)
+    files = last_of_each(files)
+    return list(_in_chunks(files, [files.num_rows]))
+
+
+def _with_stored(gathered: Sequence[FileChunk], chunks: Sequence[FileChunk]) -> list[FileChunk]:
+    """Gathered chunks with the stored statistics of those that were put together in each."""
+    if not all(chunk.stored for chunk in chunks):
+        return list(gathered)
+    rest, found = iter(chunks), []
+    for chunk in gathered:
+        stored: list[StoredStats] = []
+        while sum(group.rows for group in stored) < len(chunk):
+            stored += next(rest).stored
+        found.append(replace(chunk, stored=tuple(stored)))
+    return found
+
+
+def _lengths(lengths: Sequence[int]) -> list[int]:
+    """The lengths of a few chunks, large ones as they are: to put chunks together is to copy them."""
+    least = max(_CHUNK_ROWS, sum(lengths) // _MOST_CHUNKS)
+    found = [0]
+    for length in lengths:
+        if found[-1] >= least:
+            found.append(0)
+        found[-1] += length
+    return found
+
+
+def _in_chunks(files: pa.Table, lengths: Sequence[int]) -> Iterator[FileChunk]:
+    for start, length in zip(itertools.accumulate(lengths, initial=0), lengths, strict=False):
+        part = files.slice(start, length).combine_chunks()
+        structs = whole(part["stats_parsed"]) if "stats_parsed" in part.column_names else None
         yield FileChunk(part.select(FILE_SCHEMA.names), structs)
+
+
+def _distinct(chunks: Sequence[FileChunk]) -> bool:
+    keys = pa.chunked_array([chunk.keys for chunk in chunks], pa.string())
+    return len(pc.unique(keys)) == len(keys)
 
 
 def _plain(value: Any) -> Any:

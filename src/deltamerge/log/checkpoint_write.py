@@ -5,25 +5,30 @@ Source: PROTOCOL.md, "Checkpoints", "Checkpoint Schema", "V2 Spec"; delta-spark'
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltamerge.errors import CorruptTableError
 from deltamerge.log.checkpoint import SIDECARS
+from deltamerge.log.clustering import clustering_columns
 from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk, Mask
 from deltamerge.log.last_checkpoint import write_pointer
 from deltamerge.log.parts import part_numbers
 from deltamerge.log.segment import LOG
 from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.stats_columns import leaves_of, partition_structs, partition_type, stats_structs, stats_type
+from deltamerge.log.stats_columns import StatsLeaf, leaves_of, partition_structs, partition_type, stats_structs, stats_type
 from deltamerge.protocol.actions import Action
 from deltamerge.protocol.features import named_features
+
+log = logging.getLogger("deltamerge.log")
 
 MOST_ACTIONS = 2_000_000
 
@@ -69,6 +74,7 @@ class CheckpointContent:
     removes: pa.Table
     small: tuple[dict[str, Any], ...]
     snapshot: Snapshot
+    with_structs: bool = True
 
     @property
     def count(self) -> int:
@@ -86,10 +92,19 @@ def write_checkpoint(snapshot: Snapshot, removes: pa.Table, most_actions: int = 
     chunks = tuple(chunk if mask is None else chunk.take(_where(mask)) for chunk, mask in snapshot.files.parts())
     content = CheckpointContent(chunks, removes, tuple(action.to_json() for action in others), snapshot)
     parts = -(-content.count // most_actions)
+    try:
+        pointer = _written(content, parts)
+    except CorruptTableError as error:
+        log.warning("the checkpoint keeps no statistics structs: %s", error)
+        pointer = _written(replace(content, with_structs=False), parts)
+    write_pointer(snapshot.store, {"version": snapshot.version, **pointer})
+
+
+def _written(content: CheckpointContent, parts: int) -> dict[str, Any]:
+    snapshot = content.snapshot
     policy = snapshot.metadata.configuration.get("delta.checkpointPolicy", "classic").lower()
     with_sidecars = policy == "v2" and "v2Checkpoint" in named_features(snapshot.protocol)
-    pointer = _write_v2(content, parts) if with_sidecars else _write_classic(content, parts)
-    write_pointer(snapshot.store, {"version": snapshot.version, **pointer})
+    return _write_v2(content, parts) if with_sidecars else _write_classic(content, parts)
 
 
 def _write_classic(content: CheckpointContent, parts: int) -> dict[str, Any]:
@@ -107,13 +122,14 @@ def _write_classic(content: CheckpointContent, parts: int) -> dict[str, Any]:
 def _write_v2(content: CheckpointContent, parts: int) -> dict[str, Any]:
     store, version = content.snapshot.store, content.snapshot.version
     sidecars: list[dict[str, Any]] = []
-    for part in _split(CheckpointContent(content.chunks, content.removes, (), content.snapshot), parts):
+    for part in _split(replace(content, small=()), parts):
         name, data = f"{uuid.uuid4()}.parquet", parquet_bytes(part, _FILES)
         store.put(f"{SIDECARS}/{name}", data)
         sidecars.append({"path": name, "sizeInBytes": len(data), "modificationTime": int(time.time() * 1000)})
     head = {"checkpointMetadata": {"version": version}}
     small = (head, *content.small, *({"sidecar": sidecar} for sidecar in sidecars))
-    data = parquet_bytes(CheckpointContent((), TOMBSTONE_SCHEMA.empty_table(), small, content.snapshot), _TOP_LEVEL)
+    top = replace(content, chunks=(), removes=TOMBSTONE_SCHEMA.empty_table(), small=small)
+    data = parquet_bytes(top, _TOP_LEVEL)
     name = f"{version:020d}.checkpoint.{uuid.uuid4()}.parquet"
     made = store.put_if_absent(f"{LOG}/{name}", data)
     return {
@@ -136,7 +152,7 @@ def _split(content: CheckpointContent, parts: int) -> Iterator[CheckpointContent
         rows = [_where(np.equal(at, number)) for at in places]
         chunks = tuple(chunk.take(at) for chunk, at in zip(content.chunks, rows, strict=True))
         removes = content.removes.take(_where(np.equal(gone, number)))
-        yield CheckpointContent(chunks, removes, content.small if number == 0 else (), content.snapshot)
+        yield replace(content, chunks=chunks, removes=removes, small=content.small if number == 0 else ())
 
 
 def _where(chosen: Mask) -> pa.Array:
@@ -145,7 +161,7 @@ def _where(chosen: Mask) -> pa.Array:
 
 def parquet_bytes(content: CheckpointContent, kinds: Sequence[str] = _CLASSIC) -> bytes:
     """A file of a checkpoint with a column for each of the `kinds` of actions: a row an action, the small ones first."""
-    form = _Form(content.snapshot)
+    form = _Form(content.snapshot, content.with_structs)
     types = {kind: {**_SMALL, **_V2_ONLY, "add": form.type, "remove": _REMOVE}[kind] for kind in kinds}
     schema = pa.schema(list(types.items()))
     sink = pa.BufferOutputStream()
@@ -170,12 +186,14 @@ def _batches(content: CheckpointContent, form: _Form) -> Iterator[dict[str, pa.A
 class _Form:
     """How a table's checkpoints hold live files: statistics as JSON, as structs, or both."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, with_structs: bool) -> None:
         flag = snapshot.properties.flag
         self._json = flag("delta.checkpoint.writeStatsAsJson", True)
-        self._structs = flag("delta.checkpoint.writeStatsAsStruct", False)
+        self._structs = with_structs and flag("delta.checkpoint.writeStatsAsStruct", True)
         self._partitions = snapshot.partition_schema
-        self._leaves = leaves_of(snapshot.schema, snapshot.partition_columns, snapshot.properties) if self._structs else []
+        self._leaves: list[StatsLeaf] = []
+        if self._structs:
+            self._leaves = leaves_of(snapshot.data_schema, snapshot.properties, clustering_columns(snapshot))
         fields = [field for field in FILE_SCHEMA if field.name != "stats" or self._json]
         fields.append(_FLAG)
         if self._structs:

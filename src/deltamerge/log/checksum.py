@@ -9,8 +9,6 @@ import json
 import logging
 from typing import Any
 
-import pyarrow.compute as pc
-
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.segment import checksum_name
 from deltamerge.log.snapshot import Snapshot
@@ -51,7 +49,5 @@ def checksum_value(snapshot: Snapshot) -> dict[str, Any]:
     if len(snapshot.domains) <= _MOST_LISTED:
         value["domainMetadata"] = [domain.to_json()["domainMetadata"] for domain in snapshot.domains.values()]
     if "deletionVectors" in named_features(snapshot.protocol):
-        vectors = snapshot.files.column("deletionVector").combine_chunks()
-        value["numDeletedRecordsOpt"] = int(pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0)
-        value["numDeletionVectorsOpt"] = len(vectors) - vectors.null_count
+        value["numDeletionVectorsOpt"], value["numDeletedRecordsOpt"] = snapshot.files.vectors
     return value

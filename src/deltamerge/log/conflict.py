@@ -22,15 +22,17 @@ from deltamerge.log.commit_file import CommitFile
 from deltamerge.log.files import FileSet, Mask
 from deltamerge.log.row_ids import ROW_TRACKING
 from deltamerge.protocol.actions import Metadata, Protocol
-from deltamerge.protocol.features import named_features
+from deltamerge.protocol.features import FEATURES, named_features
 
+# What they ask of a writer is asked of vectors, checkpoints or clean-up, or of what else is in the same commit.
 _UNDEMANDING = frozenset(
     {
-        "appendOnly",
-        "changeDataFeed",
+        "checkpointProtection",
         "deletionVectors",
         "domainMetadata",
         "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
     }
@@ -79,7 +81,7 @@ def check_conflict(
 
     Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation.
     """
-    if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol)):
+    if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol, metadata)):
         raise _conflict(ProtocolChangedError, "DELTA_PROTOCOL_CHANGED", table, winner, "changed the protocol")
     if winner.metadata is not None and (changes_metadata or winner.metadata != metadata):
         raise _conflict(MetadataChangedError, "DELTA_METADATA_CHANGED", table, winner, "changed the metadata")
@@ -104,10 +106,19 @@ def check_conflict(
         raise _conflict(ConcurrentDeleteDeleteError, "DELTA_CONCURRENT_DELETE_DELETE", table, winner, cause)
 
 
-def _only_allows_more(protocol: Protocol, before: Protocol) -> bool:
-    """Whether a protocol adds to another one only features that ask nothing of a transaction made without them."""
+def _only_allows_more(protocol: Protocol, before: Protocol, metadata: Metadata) -> bool:
+    """Whether a protocol adds to another one only features that ask nothing of a transaction made without them.
+
+    Most ask something only of tables whose metadata uses them, and metadata that changed is a conflict by itself. Row ids
+    and in-commit timestamps are given to a commit when it is tried, by the protocol that is then in force.
+    """
     names, known = named_features(protocol), named_features(before)
-    return known <= names and names - known <= _UNDEMANDING
+    return known <= names and not any(_binds(name, metadata) for name in names - known)
+
+
+def _binds(name: str, metadata: Metadata) -> bool:
+    feature = FEATURES.get(name)
+    return feature is None or (name not in _UNDEMANDING and feature.active(metadata))
 
 
 def _sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: bool) -> bool:

@@ -69,7 +69,7 @@ def wide_stats(stats: str | None, rows: int, deleted: int) -> str:
     """
     try:
         found = json.loads(stats or "{}", parse_int=_Number, parse_float=_Number, parse_constant=_Number)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = {}
     found = found if isinstance(found, dict) else {}
     if deleted and found.get("tightBounds", True) and isinstance(found.get("nullCount"), dict):
@@ -94,7 +94,7 @@ def _text(value: Any) -> str:
     if isinstance(value, _Number):
         return value
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}:{_text(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{_text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_text, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

@@ -5,10 +5,11 @@ Column names are the protocol's. A `FileSet` is immutable; versions share the ch
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ import pyarrow.compute as pc
 from deltamerge.log.paths import canonical_path, canonical_paths
 from deltamerge.log.stats_struct import json_texts
 from deltamerge.protocol.actions import AddFile, DeletionVector, RemoveFile
+
+if TYPE_CHECKING:
+    from deltamerge.log.stats_stored import StoredStats
 
 Mask = npt.NDArray[np.bool_]
 
@@ -62,6 +66,11 @@ TOMBSTONE_SCHEMA = pa.schema(
 )
 
 
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """The values of a column as one array; copied only where they are in several chunks."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     """The JSON values of add or remove actions as an Arrow table of `schema`. Raises pa.ArrowInvalid, TypeError."""
     columns = []
@@ -70,7 +79,26 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
         if pa.types.is_map(field.type):
             values = [None if value is None else list(value.items()) for value in values]
         columns.append(pa.array(values, field.type))
-    return pa.table(columns, schema=schema)
+    return with_vectors(pa.table(columns, schema=schema))
+
+
+def with_vectors(table: pa.Table) -> pa.Table:
+    """A file table whose deletion vectors are descriptors or null: one of nulls alone, as some writers leave it, is none.
+
+    Raises ValueError for a descriptor that lacks a field without which it names no vector.
+    """
+    vectors = whole(table["deletionVector"])
+    if vectors.null_count == len(vectors):
+        return table
+    given = {name: pc.and_(pc.is_valid(vectors), pc.is_valid(pc.struct_field(vectors, name))) for name in _VECTOR.names}
+    there = functools.reduce(pc.or_, given.values())
+    for name, has in given.items():
+        if name != "offset" and not has.equals(there):
+            raise ValueError(f"a deletion vector has no {name}")
+    if there.equals(pc.is_valid(vectors)):
+        return table
+    none = pc.if_else(there, vectors, pa.scalar(None, _VECTOR))
+    return table.set_column(table.schema.get_field_index("deletionVector"), table.schema.field("deletionVector"), none)
 
 
 def file_keys(table: pa.Table) -> pa.Array:
@@ -78,8 +106,8 @@ def file_keys(table: pa.Table) -> pa.Array:
 
     Raises PathEscapes for a path that leads out of the table.
     """
-    vector = table["deletionVector"].combine_chunks()
-    path = canonical_paths(table["path"].combine_chunks())
+    vector = whole(table["deletionVector"])
+    path = canonical_paths(whole(table["path"]))
     if vector.null_count == len(vector):
         return path
     offset = pc.coalesce(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
@@ -100,7 +128,7 @@ def file_key(action: AddFile | RemoveFile) -> str:
 def last_of_each(table: pa.Table) -> pa.Table:
     """The files of a table, of several entries for one logical file the last."""
     keys = file_keys(table)
-    if pc.count_distinct(keys).as_py() == len(keys):
+    if len(pc.unique(keys)) == len(keys):
         return table
     last = dict(zip(keys.to_pylist(), range(len(keys)), strict=True))
     return table.take(pa.array(sorted(last.values()), pa.int64()))
@@ -110,11 +138,13 @@ def last_of_each(table: pa.Table) -> pa.Table:
 class FileChunk:
     """Some files, all alive when they were read; statistics parsed from them are kept with them.
 
-    `parsed` has the statistics of a checkpoint that keeps them as structs instead of JSON; `stats` is then null.
+    `parsed` has the statistics of a checkpoint that keeps them as structs instead of JSON; `stats` is then null. `stored`
+    says where a checkpoint keeps them as structs too.
     """
 
     table: pa.Table
     parsed: pa.StructArray | None = None
+    stored: tuple[StoredStats, ...] = ()
 
     @cached_property
     def keys(self) -> pa.Array:
@@ -135,6 +165,16 @@ class FileChunk:
             return table
         stats = json_texts(self.parsed if rows is None else self.parsed.take(rows))
         return table.set_column(table.schema.get_field_index("stats"), FILE_SCHEMA.field("stats"), stats)
+
+    @cached_property
+    def deleted_rows(self) -> npt.NDArray[np.int64] | None:
+        """The number of rows that each file's deletion vector deletes, -1 for a file without one; None when none has one."""
+        vectors = whole(self.table["deletionVector"])
+        if vectors.null_count == len(vectors):
+            return None
+        counts = pc.struct_field(vectors, "cardinality")
+        found: npt.NDArray[np.int64] = pc.if_else(vectors.is_valid(), pc.coalesce(counts, 0), -1).to_numpy()
+        return found
 
     @cached_property
     def cache(self) -> dict[Any, Any]:
@@ -169,13 +209,23 @@ class FileSet:
     @cached_property
     def total_bytes(self) -> int:
         """Sum of the live files' sizes, in bytes."""
-        sizes = ((chunk.table["size"].combine_chunks(), mask) for chunk, mask in self.parts())
-        return sum(int(pc.sum(_filter(values, mask)).as_py() or 0) for values, mask in sizes)
+        sizes = ((whole(chunk.table["size"]).to_numpy(), mask) for chunk, mask in self.parts())
+        return sum(int(values.sum(where=True if mask is None else mask)) for values, mask in sizes)
+
+    @cached_property
+    def vectors(self) -> tuple[int, int]:
+        """How many live files have deletion vectors, and how many rows these delete."""
+        files = rows = 0
+        for chunk, mask in self.parts():
+            if (counts := chunk.deleted_rows) is not None:
+                live = counts[mask & (counts >= 0)] if mask is not None else counts[counts >= 0]
+                files, rows = files + len(live), rows + int(live.sum())
+        return files, rows
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column but `stats` of the live files, in the set's order."""
         return pa.chunked_array(
-            [_filter(chunk.table[name].combine_chunks(), mask) for chunk, mask in self.parts()],
+            [_filter(whole(chunk.table[name]), mask) for chunk, mask in self.parts()],
             FILE_SCHEMA.field(name).type,
         )
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.log.files import whole
+
 Words = npt.NDArray[np.uint32]
 
 _SEED = 42
@@ -19,9 +21,9 @@ _SEED = 42
 
 def part_numbers(table: pa.Table, parts: int, with_vectors: bool) -> npt.NDArray[np.int64]:
     """The part, from 0, of each row of a file table: by path, and by the deletion vector's id where those are supported."""
-    hashes = spark_hash(table["path"].combine_chunks(), np.full(table.num_rows, _SEED, np.uint32))
+    hashes = spark_hash(whole(table["path"]), np.full(table.num_rows, _SEED, np.uint32))
     if with_vectors:
-        hashes = spark_hash(_vector_ids(table["deletionVector"].combine_chunks()), hashes)
+        hashes = spark_hash(_vector_ids(whole(table["deletionVector"])), hashes)
     return hashes.astype(np.int32).astype(np.int64) % parts
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from deltamerge.errors import AnalysisError
+from deltamerge.errors import AnalysisError, CorruptTableError, restore_action
 from deltamerge.protocol.actions import Action, AddFile, DomainMetadata
 
 ROW_TRACKING = "delta.rowTracking"
@@ -17,15 +17,29 @@ _MARK = "rowIdHighWaterMark"
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
-    """The highest row id assigned so far, -1 for none."""
+    """The highest row id assigned so far, -1 for none. Raises CorruptTableError when the domain does not tell."""
     found = domains.get(ROW_TRACKING)
-    return -1 if found is None else int(json.loads(found.configuration)[_MARK])
+    if found is None:
+        return -1
+    try:
+        mark = json.loads(found.configuration)[_MARK]
+        if not isinstance(mark, int):
+            raise TypeError(f"{mark} is no row id")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CorruptTableError(
+            "DELTAMERGE_CORRUPT_ROW_TRACKING",
+            f"The highest row id of the table can't be read: {found.configuration[:200]}.",
+            parameters={"domain": ROW_TRACKING, "configuration": found.configuration},
+            hint=restore_action("domainMetadata"),
+        ) from error
+    return mark
 
 
 def assigned(actions: Sequence[Action], domains: Mapping[str, DomainMetadata], version: int) -> list[Action]:
     """The actions with row ids above the table's high-water mark for files without them, and the new mark.
 
-    Files that are committed again keep what they have. Raises AnalysisError for a file of unknown row count.
+    Files that are committed again keep what they have. Raises AnalysisError for a file of unknown row count, CorruptTableError
+    when the mark before can't be read.
     """
     before = mark = high_water_mark(domains)
     found: list[Action] = []

@@ -6,8 +6,9 @@ NaN equals itself and is larger than all else; -0.0 equals 0.0; strings compare 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,10 @@ from deltamerge.protocol.schema import StructType
 
 Lookup = Callable[[Path], Bounds | None]
 
+_FEW = 4
 
-def could_match(files: FileSet, predicate: Predicate, schema: StructType, partition_columns: Iterable[str]) -> Mask:
+
+def could_match(files: FileSet, predicate: Predicate, schema: StructType, partition_columns: Sequence[str]) -> Mask:
     """A mask over the live files, in the set's order: False where no row can match `predicate`."""
     masks = []
     for chunk, alive in files.parts():
@@ -42,7 +45,35 @@ def could_match(files: FileSet, predicate: Predicate, schema: StructType, partit
     return np.concatenate(masks) if masks else np.zeros(0, np.bool_)
 
 
-def _chunk_mask(chunk: FileChunk, predicate: Predicate, schema: StructType, partition_columns: Iterable[str]) -> Mask:
+def _chunk_mask(chunk: FileChunk, predicate: Predicate, schema: StructType, partition_columns: Sequence[str]) -> Mask:
+    """The mask of a chunk. Statistics are parsed of the files alone that partition values leave, when those are few."""
+    of_partitions, others = _by_partition(predicate, frozenset(partition_columns))
+    if not of_partitions.parts or not others.parts:
+        return _mask(chunk, predicate, schema, partition_columns)
+    mask = _mask(chunk, of_partitions, schema, partition_columns)
+    rows = np.flatnonzero(mask)
+    if len(rows) * _FEW < len(chunk):
+        mask[rows] = _mask(chunk.take(pa.array(rows)), others, schema, partition_columns)
+        return mask
+    return mask & _mask(chunk, others, schema, partition_columns)
+
+
+def _by_partition(predicate: Predicate, partition_columns: frozenset[str]) -> tuple[And, And]:
+    """The conjuncts on partition columns alone, and the others."""
+    parts = list(_conjuncts(predicate))
+    alone = [all(path[0] in partition_columns for path in columns_of(part)) for part in parts]
+    return And(tuple(itertools.compress(parts, alone))), And(tuple(p for p, only in zip(parts, alone, strict=True) if not only))
+
+
+def _conjuncts(predicate: Predicate) -> Iterator[Predicate]:
+    if not isinstance(predicate, And):
+        yield predicate
+        return
+    for part in predicate.parts:
+        yield from _conjuncts(part)
+
+
+def _mask(chunk: FileChunk, predicate: Predicate, schema: StructType, partition_columns: Sequence[str]) -> Mask:
     known = bounds_of(chunk, schema, partition_columns, columns_of(predicate))
     return _evaluate(predicate, known.get, chunk.table.num_rows)
 

@@ -5,7 +5,6 @@ Source: PROTOCOL.md, "Per-file Statistics". What is missing, damaged or of doubt
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
-from deltamerge.log.files import FileChunk
+from deltamerge.log.files import FileChunk, whole
+from deltamerge.log.stats_json import json_leaves
+from deltamerge.log.stats_stored import stored_leaves
 from deltamerge.log.stats_struct import as_type, child
 from deltamerge.protocol.partitions import parse_partition_values
 from deltamerge.protocol.predicate import Path
@@ -23,14 +23,15 @@ from deltamerge.protocol.schema import PrimitiveType, StructField, StructType, a
 from deltamerge.protocol.type_widening import type_changes
 
 _MILLISECOND = 1_000
-_OFFSET = r":\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$"
+OFFSET = r":\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 @dataclass(frozen=True)
 class Bounds:
     """Bounds of one column in each file of a chunk: a null says that nothing is known.
 
-    `low` and `high` hold for all non-null, non-NaN values; `nulls` and `rows` count rows.
+    `low` and `high` hold for all non-null, non-NaN values; `nulls` and `rows` count rows, of a partition column only the
+    one value that stands for all rows.
     """
 
     low: pa.Array
@@ -78,7 +79,7 @@ def row_counts(chunk: FileChunk) -> pa.Array:
 
 
 def _partition_bounds(chunk: FileChunk, field: StructField) -> Bounds:
-    values = chunk.table["partitionValues"].combine_chunks()
+    values = whole(chunk.table["partitionValues"])
     texts = pc.map_lookup(values, pa.scalar(field.physical_name), "first")
     distinct = texts.dictionary_encode()
     type = arrow_type(field.type)
@@ -86,11 +87,10 @@ def _partition_bounds(chunk: FileChunk, field: StructField) -> Bounds:
     null = pc.is_null(values.take(distinct.indices))
     if pa.types.is_timestamp(type) and type.tz:
         # Without an offset it is a moment in the zone of whoever reads, which the log does not know.
-        values = pc.if_else(pc.match_substring_regex(distinct.dictionary, _OFFSET), values, pa.scalar(None, type))
+        values = pc.if_else(pc.match_substring_regex(distinct.dictionary, OFFSET), values, pa.scalar(None, type))
     bound = values.take(distinct.indices)
-    rows = row_counts(chunk)
-    nulls = pc.if_else(null, pc.coalesce(rows, pa.scalar(1, pa.int64())), pa.scalar(0, pa.int64()))
-    return Bounds(bound, bound, nulls, pc.if_else(null, nulls, rows))
+    rows = pa.repeat(pa.scalar(1, pa.int64()), len(bound))
+    return Bounds(bound, bound, null.cast(pa.int64()), rows)
 
 
 def _parse_stats(chunk: FileChunk, schema: StructType, fields: Mapping[Path, StructField]) -> None:
@@ -110,36 +110,23 @@ def stats_leaves(chunk: FileChunk, wanted: Mapping[Path, pa.DataType | None], wi
 
     `wanted` gives the bounds' type of each column, by its path in the files; None asks for nullCount alone.
     """
+    leaves: dict[Path, pa.DataType] = {("numRecords",): pa.int64()}
+    leaves |= {("tightBounds",): pa.bool_()} if with_tight else {}
+    leaves |= {("nullCount", *path): pa.int64() for path in wanted}
+    leaves |= {(kind, *path): type for path, type in wanted.items() if type is not None for kind in ("minValues", "maxValues")}
     if chunk.parsed is not None:
-        return _struct_leaves(chunk.parsed, wanted, with_tight)
-    texts = pc.coalesce(chunk.table["stats"].combine_chunks(), pa.scalar("{}"))
-    words = {path: type for path, type in wanted.items() if type is not None and pa.types.is_string(_json_type(type))}
-    numbers = {path: type for path, type in wanted.items() if path not in words}
-    found = _json_leaves(texts, words, with_tight) if words else {}
-    return found | _json_leaves(texts, numbers, with_tight) if numbers or not words else found
+        return {path: _struct_leaf(chunk.parsed, path, type) for path, type in leaves.items()}
+    texts = whole(chunk.table["stats"])
+    structs = stored_leaves(chunk.stored, leaves) if chunk.stored else None
+    if structs is not None and structs["numRecords",].null_count <= texts.null_count:
+        return structs
+    found = json_leaves(texts, {path: _json_type(path, type) for path, type in leaves.items()})
+    return {path: _typed(found[path], type) for path, type in leaves.items()}
 
 
-def _json_leaves(texts: pa.Array, wanted: Mapping[Path, pa.DataType | None], with_tight: bool) -> dict[Path, pa.Array]:
-    bounds = {path: type for path, type in wanted.items() if type is not None}
-    parsed = _read_json(texts, {path: _json_type(type) for path, type in bounds.items()}, set(wanted), with_tight)
-    found: dict[Path, pa.Array] = {("numRecords",): _column(parsed, ("numRecords",), pa.int64(), len(texts))}
-    if with_tight:
-        found["tightBounds",] = _column(parsed, ("tightBounds",), pa.bool_(), len(texts))
-    for path in wanted:
-        found["nullCount", *path] = _column(parsed, ("nullCount", *path), pa.int64(), len(texts))
-    for path, type in bounds.items():
-        for kind in ("minValues", "maxValues"):
-            found[kind, *path] = _typed(_column(parsed, (kind, *path), _json_type(type), len(texts)), type)
-    return found
-
-
-def _struct_leaves(parsed: pa.StructArray, wanted: Mapping[Path, pa.DataType | None], with_tight: bool) -> dict[Path, pa.Array]:
-    types: dict[Path, pa.DataType] = {("numRecords",): pa.int64()}
-    types |= {("tightBounds",): pa.bool_()} if with_tight else {}
-    types |= {("nullCount", *path): pa.int64() for path in wanted}
-    types |= {(kind, *path): type for path, type in wanted.items() if type is not None for kind in ("minValues", "maxValues")}
-    leaves = {path: child(parsed, path) for path in types}
-    return {p: pa.nulls(len(parsed), types[p]) if leaf is None else as_type(leaf, types[p]) for p, leaf in leaves.items()}
+def _struct_leaf(parsed: pa.StructArray, path: Path, type: pa.DataType) -> pa.Array:
+    leaf = child(parsed, path)
+    return pa.nulls(len(parsed), type) if leaf is None else as_type(leaf, type)
 
 
 def _bounds(low: pa.Array, high: pa.Array, nulls: pa.Array, rows: pa.Array) -> Bounds:
@@ -158,128 +145,13 @@ def _physical(schema: StructType, path: Path) -> Path:
     return tuple(names)
 
 
-def _json_type(type: pa.DataType) -> pa.DataType:
+def _json_type(path: Path, type: pa.DataType) -> pa.DataType:
+    """How JSON has values of a type: numbers for numbers, a boolean for what is no bound, text for all else."""
+    if path == ("tightBounds",) or pa.types.is_decimal(type):
+        return type
     if pa.types.is_floating(type):
         return pa.float64()
-    if pa.types.is_decimal(type) or pa.types.is_integer(type):
-        return type if pa.types.is_decimal(type) else pa.int64()
-    return pa.string()
-
-
-def _read_json(texts: pa.Array, bounds: Mapping[Path, pa.DataType], counted: set[Path], with_tight: bool) -> pa.Table | list[Any]:
-    """The statistics as a table of just the wanted columns; a list of dicts where the fast parser gives up."""
-    if not len(texts):
-        return []
-    if not any(pa.types.is_string(type) for type in bounds.values()):
-        texts = _without_words(texts)
-    try:
-        return _parse_fast(texts, _stats_schema(bounds, counted, with_tight))
-    except pa.ArrowInvalid:
-        return [_loads(text) for text in texts.to_pylist()]
-
-
-def _parse_fast(texts: pa.Array, schema: pa.Schema) -> pa.Table:
-    texts = _only_objects(texts)
-    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0]
-    data = joined.as_buffer()
-    table = pj.read_json(
-        pa.BufferReader(data),
-        read_options=pj.ReadOptions(block_size=max(1 << 20, min(len(data) + 1, 1 << 23))),
-        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-    )
-    if table.num_rows != len(texts):
-        raise pa.ArrowInvalid("a statistics text is not one JSON object")
-    return table
-
-
-def _only_objects(texts: pa.Array) -> pa.Array:
-    """The texts with `{}` for each that is no object: Arrow's parser skips empty lines and crashes on a bare null."""
-    if pc.all(_braced(texts)).as_py():
-        return texts
-    texts = pc.utf8_trim_whitespace(texts)
-    return pc.if_else(_braced(texts), texts, pa.scalar("{}"))
-
-
-def _braced(texts: pa.Array) -> pa.Array:
-    return pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
-
-
-def _without_words(texts: pa.Array) -> pa.Array:
-    """Number statistics with the words that JSON has no numbers for made null. A quoted word behind a colon is a value."""
-    data = bytes(texts.buffers()[2] or b"")
-    for word in ("NaN", "Infinity", "-Infinity"):
-        if f':"{word}"'.encode() in data:
-            texts = pc.replace_substring(texts, f':"{word}"', ":null")
-    return texts
-
-
-def _stats_schema(bounds: Mapping[Path, pa.DataType], counted: set[Path], with_tight: bool) -> pa.Schema:
-    fields = [pa.field("numRecords", pa.int64())]
-    if bounds:
-        fields += [pa.field("minValues", nested_type(bounds)), pa.field("maxValues", nested_type(bounds))]
-    if counted:
-        fields.append(pa.field("nullCount", nested_type(dict.fromkeys(sorted(counted), pa.int64()))))
-    if with_tight:
-        fields.append(pa.field("tightBounds", pa.bool_()))
-    return pa.schema(fields)
-
-
-def nested_type(leaves: Mapping[Path, pa.DataType]) -> pa.StructType:
-    """The struct type in which each leaf has its path."""
-    groups: dict[str, dict[Path, pa.DataType]] = {}
-    for path, type in leaves.items():
-        groups.setdefault(path[0], {})[path[1:]] = type
-    return pa.struct([(name, inner[()] if () in inner else nested_type(inner)) for name, inner in groups.items()])
-
-
-def _loads(text: str) -> Any:
-    try:
-        return json.loads(text, parse_float=_Number)
-    except (ValueError, RecursionError):
-        return {}
-
-
-class _Number(str):
-    """The digits of a JSON number, which is no string."""
-
-    __slots__ = ()
-
-
-def _column(parsed: pa.Table | list[Any], path: Path, type: pa.DataType, length: int) -> pa.Array:
-    if isinstance(parsed, pa.Table):
-        column = parsed[path[0]].combine_chunks()
-        for name in path[1:]:
-            column = pc.struct_field(column, [column.type.get_field_index(name)])
-        return column.cast(type)
-    values = [_dig(value, path) for value in parsed]
-    return pa.array([_coerce(value, type) for value in values], type) if values else pa.nulls(length, type)
-
-
-def _dig(value: Any, path: Path) -> Any:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def _coerce(value: Any, type: pa.DataType) -> Any:
-    """A JSON value as one of `type`, None when it is none."""
-    try:
-        if pa.types.is_boolean(type):
-            return value if isinstance(value, bool) else None
-        if value is None or isinstance(value, bool | dict | list):
-            return None
-        if pa.types.is_string(type):
-            if isinstance(value, _Number) or not isinstance(value, str):
-                return None
-            value.encode()  # a lone surrogate is no text for Arrow
-            return value
-        if pa.types.is_integer(type):
-            return pa.scalar(int(value), type).as_py()
-        if pa.types.is_decimal(type):
-            return pa.scalar(str(value)).cast(type).as_py()
-        return float(value) if np.isfinite(float(value)) else None
-    except (ValueError, pa.ArrowInvalid, OverflowError):
-        return None
+    return pa.int64() if pa.types.is_integer(type) else pa.string()
 
 
 def _typed(values: pa.Array, target: pa.DataType) -> pa.Array:

@@ -5,20 +5,24 @@ Source: PROTOCOL.md, "Checkpoints" (`stats_parsed`, `partitionValues_parsed`); d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.log.files import FileChunk
-from deltamerge.log.statistics import nested_type, stats_leaves
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.files import FileChunk, whole
+from deltamerge.log.statistics import OFFSET, stats_leaves
+from deltamerge.log.stats_json import nested_type
 from deltamerge.protocol.partitions import parse_partition_values
 from deltamerge.protocol.properties import Properties
 from deltamerge.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType, arrow_type
 
 Names = tuple[str, ...]
 
+_NAME_TOKEN = re.compile(r"`((?:[^`]|``)*)`|([^`.,\s][^`.,]*)|([.,])")
 _UNBOUNDED = frozenset({"boolean", "binary", "void", "variant"})
 
 
@@ -30,30 +34,57 @@ class StatsLeaf:
     type: pa.DataType | None
 
 
-def leaves_of(schema: StructType, partition_columns: tuple[str, ...], properties: Properties) -> list[StatsLeaf]:
-    """The columns of data files that get statistics by the table's properties."""
-    fields = StructType(tuple(field for field in schema if field.name not in partition_columns))
-    found = list(_leaves(fields, (), ()))
-    if properties.stats_columns is not None:
-        wanted = [tuple(name.strip().strip("`").split(".")) for name in properties.stats_columns.split(",")]
-        return [leaf for logical, leaf in found if any(logical[: len(name)] == name for name in wanted)]
-    count = properties.indexed_columns
-    return [leaf for _, leaf in (found if count < 0 else found[:count])]
+def leaves_of(schema: StructType, properties: Properties, clustered: Sequence[Names] = ()) -> list[StatsLeaf]:
+    """The columns of data files that get statistics, as `indexed_fields` gives them."""
+    return [StatsLeaf(path, bound_type(field)) for path, field in indexed_fields(schema, properties, clustered)]
 
 
-def _leaves(schema: StructType, logical: Names, physical: Names) -> Iterator[tuple[Names, StatsLeaf]]:
+def indexed_fields(
+    schema: StructType, properties: Properties, clustered: Sequence[Names] = ()
+) -> list[tuple[Names, StructField]]:
+    """The leaves of data files that get statistics, by their paths: as many as the properties say, or those that they name.
+
+    Columns that the table is `clustered` by, given by physical paths, always do. Source: delta-spark's
+    StatisticsCollection; PROTOCOL.md, "Writer Requirements for Clustered Table".
+    """
+    leaves = list(_leaves(schema, (), ()))
+    count, listed = properties.indexed_columns, properties.stats_columns
+    wanted = None if listed is None else _listed_names(listed.lower())
+    found = []
+    for number, (logical, path, field) in enumerate(leaves):
+        named = wanted is not None and any(logical[: len(name)] == name for name in wanted)
+        if named or (wanted is None and not 0 <= count <= number) or path in clustered:
+            found.append((path, field))
+    return found
+
+
+def _leaves(schema: StructType, logical: Names, physical: Names) -> Iterator[tuple[Names, Names, StructField]]:
+    """The logical path, in lower case, and the physical one of each leaf, with its field."""
     for field in schema:
-        path, stored = (*logical, field.name), (*physical, field.physical_name)
+        name, path = (*logical, field.name.lower()), (*physical, field.physical_name)
         if isinstance(field.type, StructType):
-            yield from _leaves(field.type, path, stored)
+            yield from _leaves(field.type, name, path)
         else:
-            yield path, StatsLeaf(stored, _bound_type(field))
+            yield name, path, field
 
 
-def _bound_type(field: StructField) -> pa.DataType | None:
+def _listed_names(text: str) -> list[Names]:
+    """The names in a comma-separated list, each as its parts; backquotes keep dots and commas within a part."""
+    names: list[list[str]] = [[]]
+    for quoted, plain, mark in _NAME_TOKEN.findall(text):
+        if mark == ",":
+            names.append([])
+        elif not mark:
+            names[-1].append(plain.strip() or quoted.replace("``", "`"))
+    return [tuple(name) for name in names if name]
+
+
+def bound_type(field: StructField) -> pa.DataType | None:
+    """The type of a leaf's bounds; None for one of which only nulls are counted."""
     if isinstance(field.type, ArrayType | MapType) or not isinstance(field.type, PrimitiveType):
         return None
-    return None if field.type.name in _UNBOUNDED else arrow_type(field.type)
+    unbounded = field.type.name in _UNBOUNDED or "__COLLATIONS" in field.metadata
+    return None if unbounded else arrow_type(field.type)
 
 
 def stats_type(leaves: list[StatsLeaf]) -> pa.StructType:
@@ -70,18 +101,34 @@ def stats_structs(chunk: FileChunk, leaves: list[StatsLeaf]) -> pa.StructArray:
     """The statistics of each file as `stats_type` has them; null for a file without any."""
     found = stats_leaves(chunk, {leaf.path: leaf.type for leaf in leaves}, with_tight=True)
     type = stats_type(leaves)
-    known = chunk.table["stats"].combine_chunks().is_valid() if chunk.parsed is None else chunk.parsed.is_valid()
+    known = whole(chunk.table["stats"]).is_valid() if chunk.parsed is None else chunk.parsed.is_valid()
     return _built(type, (), found, pc.invert(known))
 
 
 def partition_structs(chunk: FileChunk, schema: StructType) -> pa.StructArray:
-    """The partition values of each file by physical names, typed. Raises CorruptTableError for a value that is none."""
-    values = chunk.table["partitionValues"].combine_chunks()
+    """The partition values of each file by physical names, typed.
+
+    Raises CorruptTableError for a value that is none, and for a time that is a moment only in the zone of who reads it.
+    """
+    values = whole(chunk.table["partitionValues"])
     columns = []
     for field in schema:
         texts = pc.map_lookup(values, pa.scalar(field.physical_name), "first").dictionary_encode()
-        columns.append(parse_partition_values(texts.dictionary, arrow_type(field.type)).take(texts.indices))
+        type = arrow_type(field.type)
+        if pa.types.is_timestamp(type) and type.tz and _lacks_offset(texts.dictionary):
+            raise CorruptTableError(
+                "DELTAMERGE_CORRUPT_PARTITION_VALUE",
+                f"A value of the partition column {field.name} has no offset from UTC.",
+                parameters={"column": field.name},
+            )
+        columns.append(parse_partition_values(texts.dictionary, type).take(texts.indices))
     return pa.StructArray.from_arrays(columns, fields=list(partition_type(schema)))
+
+
+def _lacks_offset(texts: pa.Array) -> bool:
+    """Whether some text, an empty one aside, which is null, has no offset from UTC."""
+    told = pc.or_(pc.match_substring_regex(texts, OFFSET), pc.equal(texts, ""))
+    return not pc.all(told, min_count=0).as_py()
 
 
 def partition_type(schema: StructType) -> pa.StructType:

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from deltamerge.errors import (
-    AnalysisError,
     CommitStateUnknownError,
     ConcurrentWriteError,
     CorruptTableError,
     DeltaMergeError,
     StorageError,
+    UnsupportedTableError,
 )
 from deltamerge.log.attempt import commit_bytes
 from deltamerge.log.commit_file import CommitFile, parse_commit, read_commit
@@ -129,7 +129,7 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> Snap
 def _unknown(current: Snapshot, error: StorageError) -> CommitStateUnknownError:
     version = current.version + 1
     return CommitStateUnknownError(
-        "DELTAMERGE_COMMIT_UNKNOWN",
+        "DELTAMERGE_COMMIT_STATE_UNKNOWN",
         f"It is not known whether version {version} of {current.store.url} was committed: {error.detail}",
         parameters={"tableName": current.store.url, "version": version},
         hint="When the store answers again, look at DeltaTable.history() before running the operation again.",
@@ -147,7 +147,7 @@ def _isolation(read: Snapshot, proposal: Proposal) -> Isolation:
 def _check_append_only(read: Snapshot, proposal: Proposal) -> None:
     removes = any(isinstance(a, RemoveFile) and a.data_change for a in proposal.actions)
     if removes and read.properties.append_only:
-        raise AnalysisError(
+        raise UnsupportedTableError(
             "DELTA_CANNOT_MODIFY_APPEND_ONLY",
             f"The table {read.store.url} only allows appends.",
             parameters={"table_name": read.store.url, "config": "delta.appendOnly"},

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import pairwise
+from operator import add, gt
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +14,15 @@ import pyarrow.compute as pc
 
 from deltamerge.spark.frames import Session
 from deltamerge.spark.jobs import collect, in_process
-from deltamerge.spark.writing import payload_frame
+from deltamerge.spark.writing import RESULT_TYPE, payload_frame
 from deltamerge.worker.apply import apply_changes
-from deltamerge.worker.results import ADD, RESULT_SCHEMA
+from deltamerge.worker.results import ADD, CHANGE, RESULT_SCHEMA
 from deltamerge.worker.rewrite import CLAUSE, ChangeSpec
 from deltamerge.worker.scan import FILE, ROW
 
-DRIVER_BYTES = 8 << 20
-MARKER_BYTES = 32 << 20
+DRIVER_BYTES = 48 << 20
+_HELD_BYTES = 96 << 20
+SMALL_BYTES = 4 << 20
 _THREADS = 4
 _INSERT_BYTES = 64 << 20
 _TASK_BYTES = 128 << 20
@@ -38,8 +40,13 @@ def apply_here(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Seque
     ordered = changes.sort_by([(FILE, "ascending"), (ROW, "ascending")])
     found = _pieces(ordered)
     reads = [0 if file is None else _read_bytes(spec, file, sizes[file], piece) for file, piece in found]
-    pieces = _bundled(ordered, found, reads) if spec.rewrite_share else [piece for _, piece in found]
-    if sum(reads) <= DRIVER_BYTES and sum(reads) + changes.nbytes <= (MARKER_BYTES if spec.rewrite_share else DRIVER_BYTES):
+    if spec.rewrite_share:  # each task writes new rows to a file of its own
+        costs: list[tuple[int, ...]] = [(piece.nbytes, read) for (_, piece), read in zip(found, reads, strict=True)]
+        pieces = _together(ordered, found, costs, (_INSERT_BYTES, _TASK_BYTES))
+    else:  # small files and few inserted rows, which are neighbours, share the files that a task writes
+        costs = [(piece.nbytes if file is None else sizes[file],) for file, piece in found]
+        pieces = _together(ordered, found, costs, (SMALL_BYTES,))
+    if sum(reads) <= DRIVER_BYTES and sum(reads) + changes.nbytes <= _HELD_BYTES:
         with in_process(), ThreadPoolExecutor(_THREADS) as pool:
             jobs = [pool.submit(_apply, spec, piece, number) for number, piece in enumerate(pieces)]
             try:
@@ -49,7 +56,7 @@ def apply_here(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Seque
                 raise
         return pa.Table.from_batches(batches, RESULT_SCHEMA)
     used = replace(spec, files={file: spec.files[file] for file, _ in found if file is not None})
-    return collect(payload_frame(spark, pieces, used), description)
+    return collect(payload_frame(spark, pieces, used), description, RESULT_TYPE)
 
 
 def _read_bytes(spec: ChangeSpec, file: int, size: int, changes: pa.Table) -> int:
@@ -60,7 +67,8 @@ def _read_bytes(spec: ChangeSpec, file: int, size: int, changes: pa.Table) -> in
     gone = changes.num_rows + (task.vector.descriptor.cardinality if task.vector else 0)
     if spec.rewrite_share * task.rows < gone < task.rows:
         return size
-    return size if spec.kept_columns and np.isin(changes[CLAUSE].to_numpy(), spec.updates).any() else 0
+    reads = spec.feed is not None or (spec.old_columns and np.isin(changes[CLAUSE].to_numpy(), spec.updates).any())
+    return size if reads else 0
 
 
 def _apply(spec: ChangeSpec, piece: pa.Table, number: int) -> list[pa.RecordBatch]:
@@ -75,7 +83,7 @@ def _discard(spec: ChangeSpec, jobs: Sequence[Future[list[pa.RecordBatch]]]) -> 
         if job.cancelled() or job.exception() is not None:
             continue
         for row in pa.Table.from_batches(job.result(), RESULT_SCHEMA).to_pylist():
-            if row["kind"] == ADD:
+            if row["kind"] in (ADD, CHANGE):
                 spec.write.store.delete(row["name"])
 
 
@@ -94,13 +102,17 @@ def _pieces(ordered: pa.Table) -> list[tuple[int | None, pa.Table]]:
     return found
 
 
-def _bundled(ordered: pa.Table, found: Sequence[tuple[int | None, pa.Table]], reads: Sequence[int]) -> list[pa.Table]:
-    """Neighbouring pieces together, as far as one task's work allows: each task writes new rows to a file of its own."""
-    bundles: list[pa.Table] = []
-    start = end = written = read = 0
-    for (_, piece), size in zip(found, reads, strict=True):
-        if end > start and (written + piece.nbytes > _INSERT_BYTES or read + size > _TASK_BYTES):
-            bundles.append(ordered.slice(start, end - start))
-            start, written, read = end, 0, 0
-        end, written, read = end + piece.num_rows, written + piece.nbytes, read + size
-    return [*bundles, ordered.slice(start, end - start)] if end > start else bundles
+def _together(
+    ordered: pa.Table, found: Sequence[tuple[int | None, pa.Table]], costs: Sequence[tuple[int, ...]], most: tuple[int, ...]
+) -> list[pa.Table]:
+    """The pieces, neighbouring ones as one as long as their costs together are not above `most`."""
+    pieces: list[pa.Table] = []
+    start = end = 0
+    held = (0,) * len(most)
+    for (_, piece), cost in zip(found, costs, strict=True):
+        both = tuple(map(add, held, cost))
+        if end > start and any(map(gt, both, most)):
+            pieces.append(ordered.slice(start, end - start))
+            start, both = end, cost
+        end, held = end + piece.num_rows, both
+    return [*pieces, ordered.slice(start, end - start)] if end > start else pieces

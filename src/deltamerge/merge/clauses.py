@@ -5,10 +5,13 @@ Both front ends, builder and SQL text, make the same specification.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from deltamerge.errors import AnalysisError
+from deltamerge.log.snapshot import Snapshot
+from deltamerge.protocol.schema import StructType
 from deltamerge.spark.expression import Expression
 from deltamerge.spark.frames import Frame
 
@@ -50,16 +53,51 @@ class Clause:
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Which batch of which application a merge is: what has this number or a lower one was merged before."""
+
+    application: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Latest:
+    """Of the source rows with equal keys only those that come last in the order of `by` are merged.
+
+    `keys` are source columns; without any they are those that the search condition compares with target columns.
+    """
+
+    by: tuple[Expression, ...]
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class MergeSpec:
-    """A whole MERGE statement about one target; the target itself is known to whoever runs it."""
+    """A whole MERGE statement about one target; the target itself is known to whoever runs it.
+
+    `with_schema_evolution` is None where the session's setting decides; `known_schema` is the target's when the user's object
+    for it was made, None where it is looked up anew.
+    `retries` says how often the merge is run again, with the same source, when another transaction conflicts.
+    `derives_deletes` leaves it to the readers of the change data feed to derive deletes from removed files and deletion
+    vectors, where these tell them. `skips_unchanged` leaves rows alone that an UPDATE would leave as they are.
+    `source_at` makes the rows to merge, with the columns of `source`, from the snapshot that they are merged into, once for each
+    run; without it `source` has them, whatever the snapshot.
+    """
 
     source: Frame
     condition: Expression
     clauses: tuple[Clause, ...]
     target_alias: str | None = None
     source_alias: str | None = None
-    with_schema_evolution: bool = False
+    with_schema_evolution: bool | None = None
     user_metadata: str | None = None
+    batch: Batch | None = None
+    latest: Latest | None = None
+    retries: int | None = None
+    derives_deletes: bool = False
+    known_schema: StructType | None = None
+    skips_unchanged: bool = False
+    source_at: Callable[[Snapshot], Frame] | None = None
 
     def of(self, side: Side) -> tuple[Clause, ...]:
         """The clauses about one kind of rows, in order."""

@@ -12,10 +12,11 @@ from deltamerge.log.dv_files import with_vector, write_vectors
 from deltamerge.log.files import add_files, file_keys
 from deltamerge.log.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.upkeep import after_commit
-from deltamerge.merge.clauses import Action, Side
+from deltamerge.merge.clauses import Action, Batch, Side
 from deltamerge.merge.execute import MergeOutcome
 from deltamerge.protocol.actions import Action as LogAction
-from deltamerge.protocol.actions import DeletionVector
+from deltamerge.protocol.actions import DeletionVector, Txn
+from deltamerge.protocol.identity import with_marks
 from deltamerge.protocol.partitions import decode_path
 from deltamerge.protocol.roaring import decode
 
@@ -59,17 +60,20 @@ def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> Committe
 
 
 def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> Committed | None:
-    """Commit what was done to rows; None when no row changed. Raises as `commit_merge` does."""
-    if outcome.is_empty:
+    """Commit what was done to rows and schema; None when nothing changed. Raises as `commit_merge` does."""
+    resolved = outcome.pruned.plan.resolved
+    batch = resolved.spec.batch
+    if outcome.is_empty and resolved.metadata is None and batch is None:
         return None
-    snapshot = outcome.pruned.plan.resolved.snapshot
-    written = [decode_path(file.path) for file in outcome.added]
+    snapshot = resolved.snapshot
+    paths = [file.path for file in outcome.added] + [file.path for file in outcome.changes]
+    written = [decode_path(path) for path in paths]
     with discarding(snapshot, written):
         vectors, names = write_vectors(snapshot.store, [(mark.vector, decode(mark.vector).rows) for mark in outcome.marked])
         written += names
         proposal = Proposal(
             operation=operation.name,
-            actions=_actions(outcome, vectors),
+            actions=[*_batch_actions(batch), *_actions(outcome, vectors)],
             read=_read_set(outcome),
             parameters=operation.parameters,
             metrics=operation.metrics,
@@ -82,19 +86,32 @@ def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> 
 
 
 def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector]) -> list[LogAction]:
-    """The files that leave, the new ones, and those that stay with another deletion vector."""
+    """The metadata if it changed, the files that leave, the new ones, those with another vector, the change data files."""
     now = int(time.time() * 1000)
-    actions: list[LogAction] = [file.removed(now) for file in add_files(outcome.touched)]
+    resolved = outcome.pruned.plan.resolved
+    metadata = with_marks(resolved.after.metadata, [identity.name for identity in resolved.identities], outcome.added)
+    actions: list[LogAction] = [metadata] if metadata is not resolved.snapshot.metadata else []
+    actions += [file.removed(now) for file in add_files(outcome.touched)]
     actions += outcome.added
     for mark, vector in zip(outcome.marked, vectors, strict=True):
         actions += [mark.file.removed(now), with_vector(mark.file, vector, mark.rows)]
-    return actions
+    return [*actions, *outcome.changes]
+
+
+def _batch_actions(batch: Batch | None) -> list[LogAction]:
+    """What tells later runs that the batch is in the table."""
+    return [] if batch is None else [Txn(batch.application, batch.version, int(time.time() * 1000))]
 
 
 def _read_set(outcome: MergeOutcome) -> ReadSet:
     """A merge has read the files that it opened, and would have read any file that its pruning lets through."""
     pruned = outcome.pruned
-    return ReadSet(keys=frozenset(file_keys(pruned.files).to_pylist()), would_read=pruned.would_read)
+    batch = pruned.plan.resolved.spec.batch
+    return ReadSet(
+        keys=frozenset(file_keys(pruned.files).to_pylist()),
+        would_read=pruned.would_read,
+        app_ids=frozenset() if batch is None else frozenset([batch.application]),
+    )
 
 
 def _parameters(outcome: MergeOutcome) -> dict[str, str]:
@@ -108,7 +125,7 @@ def _parameters(outcome: MergeOutcome) -> dict[str, str]:
     found = {"predicate": json.dumps([resolved.spec.condition.text])}
     for side, name in names.items():
         clauses = []
-        for clause in resolved.of(side):
+        for clause in resolved.asked_of(side):
             value = {"predicate": clause.condition.text} if clause.condition is not None else {}
             clauses.append({**value, "actionType": clause.action.value})
         found[name] = json.dumps(clauses, separators=(",", ":"))
@@ -149,8 +166,8 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
         "numTargetFilesRemoved": outcome.touched.num_rows,
         "numTargetBytesAdded": outcome.added_bytes,
         "numTargetBytesRemoved": outcome.removed_bytes,
-        "numTargetChangeFilesAdded": 0,
-        "numTargetChangeFileBytes": 0,
+        "numTargetChangeFilesAdded": len(outcome.changes),
+        "numTargetChangeFileBytes": outcome.change_bytes,
         "numTargetDeletionVectorsAdded": len(outcome.marked),
         "numTargetDeletionVectorsUpdated": outcome.updated_vectors,
         "numTargetDeletionVectorsRemoved": outcome.removed_vectors,

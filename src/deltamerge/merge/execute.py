@@ -6,7 +6,8 @@ Nothing is committed here; on failure what tasks are known to have written is de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,29 +15,36 @@ import pyarrow.compute as pc
 
 from deltamerge.log.files import add_files
 from deltamerge.log.transaction import delete_quietly
-from deltamerge.merge.apply import apply_here, repeated_positions
+from deltamerge.merge.ambiguous import as_asked, check_joined
+from deltamerge.merge.apply import SMALL_BYTES, apply_here, repeated_positions
+from deltamerge.merge.bloom import filtered
 from deltamerge.merge.clauses import Action, Side
 from deltamerge.merge.collisions import multiple_matches
 from deltamerge.merge.local_changes import local_changes, needed_target
 from deltamerge.merge.matching import match
+from deltamerge.merge.numbers import with_numbers
 from deltamerge.merge.plan import MergePlan, Strategy
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
-from deltamerge.protocol.actions import AddFile
+from deltamerge.protocol.actions import AddFile, CdcFile
+from deltamerge.protocol.row_tracking import tracking_columns
 from deltamerge.protocol.schema import PrimitiveType, StructType
-from deltamerge.spark.changes import ChangeQuery, ClauseQuery, change_rows, fitting
+from deltamerge.spark.changes import ChangeQuery, ClauseQuery, change_rows, fitting, inserted_by
 from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.identity import numbered
 from deltamerge.spark.jobs import collect
-from deltamerge.spark.results import added_files
+from deltamerge.spark.results import added_files, change_files
 from deltamerge.spark.scan import scan_frame
 from deltamerge.spark.schema import to_spark
 from deltamerge.spark.session import time_zone
 from deltamerge.spark.shuffle import to_owners
 from deltamerge.spark.target import file_tasks, scan_spec, write_spec
-from deltamerge.spark.writing import written_frame
+from deltamerge.spark.writing import RESULT_TYPE, written_frame
+from deltamerge.worker.feed import change_file_spec
 from deltamerge.worker.results import COUNTS, MARKED, TOUCHED
 from deltamerge.worker.rewrite import ChangeSpec, ClauseAction
-from deltamerge.worker.scan import FileTask
+from deltamerge.worker.scan import FILE, FileTask
+from deltamerge.worker.tracking import tracking_spec
 
 _OWNER_BYTES = 32 << 20
 # A task that marks writes only the updated rows of its files, and each task writes a file of its own.
@@ -59,7 +67,8 @@ class MarkedFile:
 class MergeOutcome:
     """What the tasks did. `touched` has the rows of the target's files that are replaced; counts are in rows.
 
-    `changed` counts per clause, in the statement's order; `copied` the unmodified rows in files that are replaced.
+    `changed` counts per clause, in the statement's order; `copied` the unmodified rows in files that are replaced;
+    `changes` are the change data files.
     """
 
     pruned: PrunedPlan
@@ -68,6 +77,7 @@ class MergeOutcome:
     marked: tuple[MarkedFile, ...] = ()
     changed: tuple[int, ...] = ()
     copied: int = 0
+    changes: tuple[CdcFile, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -78,6 +88,11 @@ class MergeOutcome:
     def added_bytes(self) -> int:
         """Bytes of the new files."""
         return sum(file.size for file in self.added)
+
+    @property
+    def change_bytes(self) -> int:
+        """Bytes of the change data files."""
+        return sum(file.size for file in self.changes)
 
     @property
     def removed_bytes(self) -> int:
@@ -98,43 +113,67 @@ class MergeOutcome:
 def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     """Join, write, and gather. Raises MultipleMatchError, ExecutionError; nothing is committed."""
     plan = pruned.plan
-    tasks = file_tasks(plan.resolved.snapshot, pruned.files, time_zone(spark), counted=plan.rewrite_share > 0)
+    snapshot, after = plan.resolved.snapshot, plan.resolved.after
+    columns = None if plan.only_inserts else tracking_columns(snapshot.protocol, snapshot.metadata)
+    written = write_spec(after)
+    described = partial(file_tasks, zone=time_zone(spark), counted=plan.rewrite_share > 0, tracked=columns is not None)
+    tasks = described(snapshot, pruned.files)
+    # Where the merge changed a partition column's type, its values are written otherwise than they are read.
+    rewritten = tasks if after.partition_schema == snapshot.partition_schema else described(after, pruned.files)
     spec = ChangeSpec(
-        write_spec(plan.resolved.snapshot),
+        written if columns is None else tracking_spec(written, columns),
         tuple(_action(clause) for clause in plan.resolved.clauses),
-        {task.file: task for task in tasks},
+        {task.file: task for task in rewritten},
         plan.folds_duplicates,
         plan.rewrite_share,
+        change_file_spec(written) if plan.feed else None,
     )
-    changes = _changes_in_arrow(spark, pruned, tasks)
+    changes = changes_in_arrow(spark, pruned, tasks)
     if changes is not None:
+        changes = with_numbers(changes, plan.resolved)
         collisions = 0 if plan.folds_duplicates else repeated_positions(changes)
         if collisions:
             raise multiple_matches(change_query(spark, pruned, tasks), plan, collisions)
+        if changes[FILE].null_count == changes.num_rows:
+            spec = replace(spec, feed=None)
         sizes = pruned.files["size"].to_pylist()
         result = apply_here(spark, changes, spec, sizes, _description(pruned))
     else:
-        rows = _fitting(change_rows(change_query(spark, pruned, tasks)), plan)
-        result = collect(written_frame(_placed(rows, pruned), spec), _description(pruned))
+        check_joined(pruned, lambda plan: change_query(spark, plan, tasks))
+        rows = _ready(change_rows(change_query(spark, filtered(pruned), tasks)), pruned)
+        result = collect(written_frame(rows, spec), _description(pruned), RESULT_TYPE)
     return _outcome(spark, pruned, tasks, result)
 
 
-def _changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
-    """The changed rows when source and matches are small enough to be held here; None when Spark must join."""
+def changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
+    """The changed rows when source and matches are small enough to be held here; None when Spark must join.
+
+    Raises MultipleMatchError where it is the clauses as they were given that make a match ambiguous.
+    """
     if pruned.keys is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN:
         return None
     matches = match(spark, pruned, tasks, needed_target(pruned))
-    return None if matches is None else local_changes(spark, pruned, matches)
+    if matches is None:
+        return None
+    asked = as_asked(pruned)
+    if asked is not None and repeated_positions(matches.target):
+        changes = local_changes(spark, asked, matches)
+        if changes is None:
+            return None
+        if collisions := repeated_positions(changes):
+            raise multiple_matches(change_query(spark, asked, tasks), asked.plan, collisions)
+    return local_changes(spark, pruned, matches)
 
 
 def _outcome(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], result: pa.Table) -> MergeOutcome:
     plan = pruned.plan
     added = added_files(result, plan.resolved.schema)
+    changes = change_files(result, plan.resolved.schema)
     counts = np.zeros(len(plan.resolved.clauses) + 2, np.int64)
     for row in result.filter(pc.equal(result["kind"], COUNTS))["counts"].to_pylist():
         counts += np.array(row, np.int64)
     if counts[-1]:
-        delete_quietly(plan.resolved.snapshot, [name for name, _ in added])
+        delete_quietly(plan.resolved.snapshot, [name for name, _ in (*added, *changes)])
         raise multiple_matches(change_query(spark, pruned, tasks), plan, int(counts[-1]))
     touched = result.filter(pc.equal(result["kind"], TOUCHED))["file"].to_pylist()
     return MergeOutcome(
@@ -144,6 +183,7 @@ def _outcome(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], resu
         _marked(pruned, result.filter(pc.equal(result["kind"], MARKED)).sort_by("file")),
         tuple(int(n) for n in counts[:-2]),
         int(counts[-2]),
+        tuple(file for _, file in changes),
     )
 
 
@@ -178,7 +218,7 @@ def change_query(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) 
     )
 
 
-def _fitting(rows: Frame, plan: MergePlan) -> Frame:
+def fitting_rows(rows: Frame, plan: MergePlan) -> Frame:
     """The changed rows as the table demands them; one that violates a check fails when the rows are evaluated."""
     resolved = plan.resolved
     written = [clause.number for clause in resolved.clauses if clause.action is not Action.DELETE]
@@ -205,15 +245,38 @@ def _action(clause: ResolvedClause) -> ClauseAction:
     return ClauseAction(clause.action.value, clause.assigned if clause.action is Action.UPDATE else frozenset())
 
 
-def _placed(rows: Frame, pruned: PrunedPlan) -> Frame:
-    """The changed rows where they are written: with the file that they change, or in as few new files as fit."""
+def _ready(rows: Frame, pruned: PrunedPlan) -> Frame:
+    """The changed rows as they are written, where they are written.
+
+    Numbers of identity columns are only known there, and so are what constraints and generated columns say of them.
+    """
+    plan = pruned.plan
+    if not plan.resolved.identities:
+        return _placed(fitting_rows(rows, plan), pruned, *_tasks(pruned))
+    owners, inserters = _tasks(pruned)
+    clauses = {i: [c.number for c in plan.resolved.clauses if i.name in c.numbered] for i in plan.resolved.identities}
+    chosen = {identity: inserted_by(numbers) for identity, numbers in clauses.items()}
+    return fitting_rows(numbered(_placed(rows, pruned, owners, inserters), chosen, owners, inserters), plan)
+
+
+def _tasks(pruned: PrunedPlan) -> tuple[int, int]:
+    """How many tasks own files, and how many insert rows; 0 where little is inserted into small files, which take it up."""
     plan = pruned.plan
     total = int(pc.sum(pruned.files["size"]).as_py() or 0)
+    if total + pruned.source.bytes <= SMALL_BYTES and not plan.resolved.identities:
+        return 1, 0
     each = _MARKER_BYTES if plan.rewrite_share else _OWNER_BYTES
     owners = max(1, min(pruned.files.num_rows, _MOST_OWNERS, total // each + 2))
+    if not plan.resolved.of(Side.NOT_MATCHED):
+        return owners, 0
+    return owners, max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERT_BYTES)) if _spread_by(plan) else 1
+
+
+def _spread_by(plan: MergePlan) -> Sequence[str]:
     hashable = [field.name for field in written_columns(plan) if isinstance(field.type, PrimitiveType)]
-    spread_by = plan.resolved.snapshot.partition_columns or hashable
-    inserters = 0
-    if plan.resolved.of(Side.NOT_MATCHED):
-        inserters = max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERT_BYTES)) if spread_by else 1
-    return to_owners(rows, owners, inserters, spread_by)
+    return plan.resolved.snapshot.partition_columns or hashable
+
+
+def _placed(rows: Frame, pruned: PrunedPlan, owners: int, inserters: int) -> Frame:
+    """The changed rows where they are written: with the file that they change, or in as few new files as fit."""
+    return to_owners(rows, owners, inserters, _spread_by(pruned.plan))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,10 @@ import pyarrow.compute as pc
 from deltamerge.log.files import FileSet, Mask
 from deltamerge.log.skipping import could_match
 from deltamerge.merge.plan import KeyPair, MergePlan
-from deltamerge.protocol.predicate import And, OneOf, Predicate
+from deltamerge.protocol.predicate import And, Compare, OneOf, Or, Predicate
 from deltamerge.protocol.schema import arrow_type
 from deltamerge.spark.source import Source
+from deltamerge.worker.bloom import BloomFilter
 from deltamerge.worker.keys import KeyFilter, build_filter, fits_codes
 
 
@@ -40,7 +42,7 @@ class PrunedPlan:
     files: pa.Table = field(repr=False)
     funnel: tuple[FunnelStep, ...]
     predicate: Predicate
-    keys: KeyFilter | None = field(default=None, repr=False)
+    keys: KeyFilter | BloomFilter | None = field(default=None, repr=False)
     ranks: pa.Array | None = field(default=None, repr=False)
 
     def would_read(self, files: FileSet) -> Mask:
@@ -53,44 +55,80 @@ def prune(plan: MergePlan, source: Source) -> PrunedPlan:
     """Prune the target's files for a materialized source."""
     snapshot = plan.resolved.snapshot
     files = snapshot.files
-    columns = snapshot.partition_columns
     sizes = np.asarray(files.column("size").to_numpy())
-    mask = could_match(files, plan.target_predicate, snapshot.schema, columns)
-    funnel = [FunnelStep("in the table", len(files), int(sizes.sum())), _step("after target predicates", mask, sizes)]
+    predicate, mask, funnel = _by_target(plan, sizes)
     keys, ranks = None, None
-    predicate = plan.target_predicate
-    if plan.keys and source.collected is not None:
-        pairs, arrays = _key_arrays(plan, source.collected)
+    found: list[Predicate] = _range_predicates(plan, source)
+    if plan.pairs and source.collected is not None:
+        arrays = _key_arrays(plan, source.collected)
         if fits_codes(arrays):
-            keys, ranks = build_filter([p.target for p in pairs], arrays, [p.null_safe for p in pairs])
-            predicate = And((predicate, *_key_predicates(pairs, keys, arrays)))
+            keys, ranks = build_filter([p.target for p in plan.pairs], arrays, [p.null_safe for p in plan.pairs])
+            found += _key_predicates(plan.pairs, keys, arrays)
             if any(
                 pair.null_safe and array.null_count > source.collected.column(pair.source).null_count
-                for pair, array in zip(pairs, arrays, strict=True)
+                for pair, array in zip(plan.pairs, arrays, strict=True)
             ):
                 ranks = None
-            mask = mask & could_match(files, predicate, snapshot.schema, columns)
+            if not plan.keys:
+                keys, ranks = None, None
+    if found:
+        predicate = _touchable(plan, And((plan.target_predicate, *found)))
+        mask = mask & could_match(files, predicate, snapshot.schema, snapshot.partition_columns)
     funnel.append(_step("after source keys", mask, sizes))
     chosen = files.select(mask).sort_by([("size", "descending")])
     return PrunedPlan(plan, source, chosen, tuple(funnel), predicate, keys, ranks)
 
 
-def _step(name: str, mask: Mask, sizes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FunnelStep:
+def foreseen(plan: MergePlan) -> tuple[FunnelStep, ...]:
+    """What is known of the pruning before the source is: the files of the table, and those that its own predicates leave."""
+    return tuple(_by_target(plan, np.asarray(plan.resolved.snapshot.files.column("size").to_numpy()))[2])
+
+
+def _by_target(plan: MergePlan, sizes: np.ndarray[Any, Any]) -> tuple[Predicate, Mask, list[FunnelStep]]:
+    snapshot = plan.resolved.snapshot
+    predicate = _touchable(plan, plan.target_predicate)
+    mask = could_match(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
+    everything = FunnelStep("in the table", len(sizes), int(sizes.sum()))
+    return predicate, mask, [everything, _step("after target predicates", mask, sizes)]
+
+
+def _step(name: str, mask: Mask, sizes: np.ndarray[Any, Any]) -> FunnelStep:
     return FunnelStep(name, int(mask.sum()), int(sizes[mask].sum()))
 
 
-def _key_arrays(plan: MergePlan, collected: pa.Table) -> tuple[Sequence[KeyPair], list[pa.Array]]:
+def _touchable(plan: MergePlan, matching: Predicate) -> Predicate:
+    """True for every row that can be touched: one that can match, or that a NOT MATCHED BY SOURCE clause can change."""
+    return matching if plan.by_source is None else Or((matching, plan.by_source))
+
+
+def _range_predicates(plan: MergePlan, source: Source) -> list[Predicate]:
+    """What the source's least and greatest values say of matching rows; equalities are left to its keys where they are known."""
+    found: list[Predicate] = []
+    for wanted in plan.ranges:
+        limits = None if wanted.op == "=" and source.collected is not None else source.limits(wanted.source)
+        field = plan.resolved.scope.target.find(wanted.target, case_sensitive=True)
+        if limits is None or field is None:
+            continue
+        low, high = converted(limits, arrow_type(field.type))
+        if wanted.op != "<" and wanted.op != "<=" and low.is_valid:
+            found.append(Compare((wanted.target,), ">" if wanted.op == ">" else ">=", low))
+        if wanted.op != ">" and wanted.op != ">=" and high.is_valid:
+            found.append(Compare((wanted.target,), "<" if wanted.op == "<" else "<=", high))
+    return found
+
+
+def _key_arrays(plan: MergePlan, collected: pa.Table) -> list[pa.Array]:
     """Each key pair's source values as values of the target column's type; what the type can't hold matches nothing."""
     schema = plan.resolved.scope.target
     arrays = []
-    for pair in plan.keys:
+    for pair in plan.pairs:
         found = schema.find(pair.target, case_sensitive=True)
         assert found is not None
-        arrays.append(_converted(collected.column(pair.source).combine_chunks(), arrow_type(found.type)))
-    return plan.keys, arrays
+        arrays.append(converted(collected.column(pair.source).combine_chunks(), arrow_type(found.type)))
+    return arrays
 
 
-def _converted(values: pa.Array, type: pa.DataType) -> pa.Array:
+def converted(values: pa.Array, type: pa.DataType) -> pa.Array:
     """Source values in the target column's type. A value that has no equal there becomes one that equals nothing: null.
 
     Null-safe keys must not be fooled by that null; it then only lets more rows through.

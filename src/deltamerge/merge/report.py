@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,13 +16,15 @@ from deltamerge.spark.rows import one_row
 class MergeReport:
     """The result of a merge. `version` is None when nothing changed and so nothing was committed.
 
-    `metrics` are the commit's operationMetrics (rows, files, bytes, ms), `funnel` what pruning left of the table.
+    `metrics` are the commit's operationMetrics (rows, files, bytes, ms), `funnel` what pruning left of the table;
+    `merged_before` says that the batch was in the table already, so that nothing was done and every metric counts 0.
     """
 
     version: int | None
     metrics: Mapping[str, int]
-    funnel: tuple[FunnelStep, ...]
-    attempts: int
+    funnel: tuple[FunnelStep, ...] = ()
+    attempts: int = 0
+    merged_before: bool = False
 
     @property
     def updated(self) -> int:
@@ -65,3 +68,8 @@ def report(done: CommittedMerge) -> MergeReport:
         done.outcome.pruned.funnel,
         0 if committed is None else committed.attempts,
     )
+
+
+def merged_before() -> MergeReport:
+    """The report of a merge whose batch was in the table already."""
+    return MergeReport(None, Counter(), merged_before=True)

@@ -5,30 +5,42 @@ Spark's own analyzer resolves names and types; no job runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import cached_property
 
-from deltamerge.errors import AnalysisError
+from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.log.snapshot import Snapshot
+from deltamerge.merge.assignments import (
+    SOURCE,
+    TARGET,
+    Given,
+    assignments,
+    check_distinct,
+    clause_name,
+    default_value,
+    path_in,
+    visible,
+)
 from deltamerge.merge.clauses import Action, Clause, MergeSpec, Side, verify
+from deltamerge.merge.evolve import evolved, may_evolve
 from deltamerge.merge.scope import Scope
-from deltamerge.protocol.demands import NO_DEMANDS, Demands, default_of, demands_of
+from deltamerge.merge.stale import check_schema
+from deltamerge.protocol.actions import Metadata
+from deltamerge.protocol.demands import NO_DEMANDS, Demands, demands_of
 from deltamerge.protocol.features import check_writable
-from deltamerge.protocol.schema import DataType, StructField, StructType
+from deltamerge.protocol.identity import Identity, check_update, identity_columns, unnamed
+from deltamerge.protocol.schema import DataType, StructType
 from deltamerge.spark.adapter import alias_of
 from deltamerge.spark.analysis import Check, empty_frame, has_qualifier, types_of, unresolved
 from deltamerge.spark.binding import unbound
-from deltamerge.spark.casts import check_casts, with_fields
-from deltamerge.spark.demands import columns_in
-from deltamerge.spark.expression import Expression, from_name, from_user, null
+from deltamerge.spark.casts import check_casts, keeping, lacks_fields, with_fields
+from deltamerge.spark.demands import check_demands, columns_in
+from deltamerge.spark.expression import Expression, as_condition, from_name, null
 from deltamerge.spark.frames import Session, SparkType
 from deltamerge.spark.schema import from_spark, spark_type
 from deltamerge.spark.session import case_sensitive
-from deltamerge.spark.sqltext import column_reference, name_parts
 
-TARGET = "__deltamerge_target"
-SOURCE = "__deltamerge_source"
 _RESERVED = "__deltamerge_"
 
 
@@ -45,7 +57,8 @@ class ColumnValue:
 class ResolvedClause:
     """A clause with its values per target column: those assigned by an update, all columns of an insert.
 
-    `computed` names the generated columns that the clause does not give; their values are placeholders.
+    `computed` names the generated columns that the clause does not give, `numbered` the identity columns that an insert does
+    not give; their values are placeholders.
     """
 
     number: int
@@ -54,6 +67,7 @@ class ResolvedClause:
     condition: Expression | None
     values: tuple[ColumnValue, ...] = ()
     computed: frozenset[str] = frozenset()
+    numbered: frozenset[str] = frozenset()
 
     @property
     def assigned(self) -> frozenset[str]:
@@ -63,7 +77,11 @@ class ResolvedClause:
 
 @dataclass(frozen=True)
 class ResolvedMerge:
-    """A merge that can run: everything is named, typed and allowed. `schema` is the target's after the merge."""
+    """A merge that can run: everything is named, typed and allowed.
+
+    `schema` is the target's after the merge; `metadata` is the table's after the merge, None when it stays. `asked` are the
+    clauses as they were given where `clauses` apply to fewer rows.
+    """
 
     spec: MergeSpec
     snapshot: Snapshot
@@ -71,25 +89,56 @@ class ResolvedMerge:
     schema: StructType
     clauses: tuple[ResolvedClause, ...]
     demands: Demands = NO_DEMANDS
+    metadata: Metadata | None = None
+    asked: tuple[ResolvedClause, ...] | None = None
+
+    @cached_property
+    def after(self) -> Snapshot:
+        """The table as it is written to: the snapshot with the metadata that the merge gives it."""
+        return self.snapshot if self.metadata is None else replace(self.snapshot, metadata=self.metadata)
+
+    @cached_property
+    def identities(self) -> tuple[Identity, ...]:
+        """The identity columns that some clause leaves to be numbered."""
+        numbered = frozenset[str]().union(*(clause.numbered for clause in self.clauses))
+        return tuple(identity for identity in identity_columns(self.schema) if identity.name in numbered)
 
     def of(self, side: Side) -> tuple[ResolvedClause, ...]:
         """The clauses about one kind of rows, in order."""
         return tuple(clause for clause in self.clauses if clause.side is side)
 
+    def asked_of(self, side: Side) -> tuple[ResolvedClause, ...]:
+        """The clauses about one kind of rows as they were given, in order."""
+        return tuple(clause for clause in self.asked or self.clauses if clause.side is side)
+
 
 def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerge:
-    """Resolve a specification against the target's snapshot. Raises AnalysisError, UnsupportedTableError."""
+    """Resolve a specification against the target's snapshot.
+
+    Raises AnalysisError, UnsupportedTableError, ConstraintError.
+    """
     verify(spec)
+    check_schema(spec.known_schema, snapshot)
     check_writable(snapshot.protocol, snapshot.metadata, snapshot.store.url)
     _check_append_only(spec, snapshot)
     scope = _scope(spark, spec, snapshot.schema)
     _check_names(scope)
     spec = _unbound(spec, scope)
-    demands = demands_of(snapshot.schema, snapshot.metadata.configuration)
-    planned = [_completed(_planned(clause, scope), clause, scope, demands) for clause in spec.clauses]
-    clauses = _typed(spark, spec, scope, [pairs for pairs, _ in planned])
-    clauses = tuple(replace(clause, computed=found) for clause, (_, found) in zip(clauses, planned, strict=True))
-    return ResolvedMerge(spec, snapshot, scope, snapshot.schema, clauses, demands)
+    evolves = may_evolve(spark, spec)
+    _check_columns(snapshot, evolves)
+    given = [assignments(clause, scope, evolves) for clause in spec.clauses]
+    named = zip(spec.clauses, given, strict=True)
+    metadata = None
+    if evolves:
+        paths = [value.path for clause, values in named if clause.side is not Side.BY_SOURCE for value in values]
+        metadata = evolved(snapshot, scope, paths)
+    schema = snapshot.schema if metadata is None else replace(snapshot, metadata=metadata).schema
+    demands = demands_of(schema, snapshot.metadata.configuration)
+    if any(clause.action is not Action.DELETE for clause in spec.clauses):
+        check_demands(spark, schema, demands)
+    planned = [_completed(c, values, scope, schema, demands) for c, values in zip(spec.clauses, given, strict=True)]
+    clauses = _typed(spark, spec, scope, schema, planned, evolves)
+    return ResolvedMerge(spec, snapshot, scope, schema, clauses, demands, metadata)
 
 
 def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
@@ -104,24 +153,12 @@ def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
         clauses=tuple(
             replace(
                 clause,
-                condition=None if clause.condition is None else named(clause.condition),
+                condition=None if clause.condition is None else as_condition(named(clause.condition)),
                 assignments=tuple(replace(a, value=a.value and named(a.value)) for a in clause.assignments),
             )
             for clause in spec.clauses
         ),
     )
-
-
-@dataclass(frozen=True)
-class _Place:
-    """What an assignment writes to: a column, or a field within one; `path` as the schema spells it."""
-
-    column: StructField
-    path: tuple[str, ...]
-    type: DataType
-
-
-_Planned = list[tuple[_Place, Expression]]
 
 
 def _scope(spark: Session, spec: MergeSpec, target: StructType) -> Scope:
@@ -155,83 +192,56 @@ def _carried_alias(spec: MergeSpec) -> str | None:
     return None
 
 
-def _planned(clause: Clause, scope: Scope) -> _Planned:
-    """Which column gets which expression, before types are known."""
+@dataclass(frozen=True)
+class _Planned:
+    """All that a clause writes, and the generated and identity columns that it leaves to be computed and numbered."""
+
+    values: Sequence[Given]
+    computed: frozenset[str] = frozenset()
+    numbered: frozenset[str] = frozenset()
+
+
+def _completed(clause: Clause, given: Sequence[Given], scope: Scope, schema: StructType, demands: Demands) -> _Planned:
+    """What a clause writes, spelled as the schema spells it: with the columns that an INSERT leaves out, and all that the
+    table's demands are about.
+    """
     if clause.action is Action.DELETE:
-        return []
-    if clause.star:
-        excluded = {_place(name, clause, scope).column.name for name in clause.excluded}
-        return [(_whole(field), _from_source(field, clause, scope)) for field in scope.target if field.name not in excluded]
-    places = [_place(assignment.column, clause, scope) for assignment in clause.assignments]
-    pairs = [(place, a.value or _default(place.column)) for place, a in zip(places, clause.assignments, strict=True)]
-    for (a, _), (b, _) in combinations(pairs, 2):
-        shared = min(len(a.path), len(b.path))
-        if a.path[:shared] == b.path[:shared]:
-            raise _assigned_twice(clause, a.path, b.path)
+        return _Planned(())
+    values = [_spelled(value, clause, scope, schema) for value in given]
+    check_distinct(clause, values)
+    named = {value.path[0] for value in values}
+    generated = frozenset(name for name, _ in demands.generated)
+    numbered = _numbered(clause, values, schema)
     if clause.action is Action.INSERT:
-        given = {place.column.name for place, _ in pairs}
-        pairs += [(_whole(field), _default(field)) for field in scope.target if field.name not in given]
-    return pairs
+        values += [Given((field.name,), default_value(field)) for field in schema if field.name not in named]
+    elif demands:
+        used = {*columns_in(schema, demands.texts), *generated} - named
+        for field in schema:
+            if field.name in used:
+                stays = field.name not in generated and scope.target.find(field.name, case_sensitive=True)
+                values.append(Given((field.name,), from_name(scope.target_alias, field.name) if stays else null()))
+    return _Planned(values, generated - named, numbered)
 
 
-def _completed(pairs: _Planned, clause: Clause, scope: Scope, demands: Demands) -> tuple[_Planned, frozenset[str]]:
-    """What a clause writes, with all that the table's demands are about, and the generated columns that it leaves out."""
-    if clause.action is Action.DELETE or not demands:
-        return pairs, frozenset()
-    generated = dict(demands.generated)
-    named = {place.column.name for place, _ in pairs}
-    if clause.action is Action.INSERT and not clause.star:
-        named = {_place(a.column, clause, scope).column.name for a in clause.assignments}
-    left_out = frozenset(generated) - named
+def _numbered(clause: Clause, values: Sequence[Given], schema: StructType) -> frozenset[str]:
+    """The identity columns that a clause leaves to be numbered. Raises AnalysisError for one that it must not give."""
+    identities = identity_columns(schema)
     if clause.action is Action.UPDATE:
-        used = {*columns_in(scope.target, demands.texts), *generated} - named
-        pairs = pairs + [
-            (_whole(field), null() if field.name in generated else from_name(scope.target_alias, field.name))
-            for field in scope.target
-            if field.name in used
-        ]
-    return pairs, left_out
+        check_update(identities, [value.path for value in values])
+        return frozenset()
+    return frozenset(identity.name for identity in unnamed(identities, [value.path[0] for value in values]))
 
 
-def _default(field: StructField) -> Expression:
-    text = default_of(field)
-    return null() if text is None else from_user(text)
+def _spelled(value: Given, clause: Clause, scope: Scope, schema: StructType) -> Given:
+    path = path_in(schema, value.path, scope.case_sensitive)
+    if path is None:
+        raise unresolved(".".join(value.path), clause_name(clause), visible(scope, Side.BY_SOURCE))
+    return replace(value, path=path)
 
 
-def _whole(field: StructField) -> _Place:
-    return _Place(field, (field.name,), field.type)
-
-
-def _from_source(field: StructField, clause: Clause, scope: Scope) -> Expression:
-    found = scope.source.find(field.name, scope.case_sensitive)
-    if found is None:
-        raise unresolved(field.name, _clause_name(clause), _visible(scope, Side.NOT_MATCHED))
-    return from_name(scope.source_alias, found.name)
-
-
-def _place(name: str, clause: Clause, scope: Scope) -> _Place:
-    """The target column, or the field within one, that a SET or INSERT names, with or without the target's alias."""
-    parts = name_parts(column_reference(name)) or [name]
-    if len(parts) > 1 and parts[0].lower() == scope.target_alias.lower():
-        parts = parts[1:]
-    column = scope.target.find(parts[0], scope.case_sensitive)
-    if column is None:
-        raise unresolved(name, _clause_name(clause), _visible(scope, Side.BY_SOURCE))
-    if len(parts) > 1 and clause.action is Action.INSERT:
-        raise _nested_insert(name)
-    path, type = [column.name], column.type
-    for part in parts[1:]:
-        if not isinstance(type, StructType):
-            raise _not_a_struct(path, type)
-        field = type.find(part, scope.case_sensitive)
-        if field is None:
-            raise unresolved(name, _clause_name(clause), [".".join([*path, inner]) for inner in type.names])
-        path.append(field.name)
-        type = field.type
-    return _Place(column, tuple(path), type)
-
-
-def _typed(spark: Session, spec: MergeSpec, scope: Scope, planned: list[_Planned]) -> tuple[ResolvedClause, ...]:
+def _typed(
+    spark: Session, spec: MergeSpec, scope: Scope, schema: StructType, planned: Sequence[_Planned], evolves: bool
+) -> tuple[ResolvedClause, ...]:
     """All clauses with the types of their values: one analysis per side when nothing is wrong."""
     source = spec.source.alias(scope.source_alias)
     target = empty_frame(spark, scope.target).alias(scope.target_alias)
@@ -244,82 +254,64 @@ def _typed(spark: Session, spec: MergeSpec, scope: Scope, planned: list[_Planned
             condition = spec.clauses[n].condition
             if condition is not None:
                 conditions.append(Check(f"{spec.clauses[n].action.name} condition", condition))
-        values = [Check(_clause_name(spec.clauses[n]), value) for n in numbers for _, value in planned[n]]
-        types = iter(types_of(frame, conditions, values, _visible(scope, side)) if conditions or values else [])
+        asked = [(n, given.value) for n in numbers for given in planned[n].values if given.value.type is None]
+        values = [Check(clause_name(spec.clauses[n]), value) for n, value in asked]
+        types = iter(types_of(frame, conditions, values, visible(scope, side)) if conditions or values else [])
         for n in numbers:
             clause = spec.clauses[n]
-            given = [(place, value, next(types)) for place, value in planned[n]]
-            check_casts(spark, [(type, spark_type(place.type), ".".join(place.path)) for place, _, type in given])
-            found[n] = ResolvedClause(n, side, clause.action, clause.condition, _column_values(given, scope))
+            given = [(value, value.value.type or next(types)) for value in planned[n].values]
+            casts = [(type, spark_type(_type_at(schema, value.path)), ".".join(value.path)) for value, type in given]
+            check_casts(spark, casts, fills=evolves)
+            columns = _column_values(given, scope, schema)
+            found[n] = ResolvedClause(n, side, clause.action, clause.condition, columns, planned[n].computed, planned[n].numbered)
     return tuple(found[n] for n in range(len(planned)))
 
 
-def _column_values(given: list[tuple[_Place, Expression, SparkType]], scope: Scope) -> tuple[ColumnValue, ...]:
+def _type_at(schema: StructType, path: Sequence[str]) -> DataType:
+    type: DataType = schema
+    for name in path:
+        field = type.find(name, case_sensitive=True) if isinstance(type, StructType) else None
+        assert field is not None
+        type = field.type
+    return type
+
+
+def _column_values(given: Sequence[tuple[Given, SparkType]], scope: Scope, schema: StructType) -> tuple[ColumnValue, ...]:
     """A value per column: what is given for fields of a struct becomes the struct with these fields in it."""
-    by_column: dict[str, list[tuple[_Place, Expression, SparkType]]] = {}
-    for entry in given:
-        by_column.setdefault(entry[0].column.name, []).append(entry)
-    found = []
-    for name, entries in by_column.items():
-        place, value, type = entries[0]
-        if len(place.path) > 1:
-            type = spark_type(place.column.type)
-            fields = {inner.path: (expression, inner_type) for inner, expression, inner_type in entries}
-            value = with_fields(from_name(scope.target_alias, name), type, fields, (name,))
-        found.append(ColumnValue(name, value, type))
-    return tuple(found)
+    by_column: dict[str, list[tuple[Given, SparkType]]] = {}
+    for value, type in given:
+        by_column.setdefault(value.path[0], []).append((value, type))
+    return tuple(_column_value(name, entries, scope, schema) for name, entries in by_column.items())
 
 
-def _visible(scope: Scope, side: Side) -> list[str]:
-    names: list[str] = []
-    if side in (Side.MATCHED, Side.NOT_MATCHED):
-        names += _qualified(scope.source_alias, scope.source.names)
-    if side in (Side.MATCHED, Side.BY_SOURCE):
-        names += _qualified(scope.target_alias, scope.target.names)
-    return names
+def _column_value(name: str, entries: Sequence[tuple[Given, SparkType]], scope: Scope, schema: StructType) -> ColumnValue:
+    whole, given_type = entries[0]
+    type = spark_type(_type_at(schema, (name,)))
+    field = scope.target.find(name, case_sensitive=True)
+    old = None if field is None else from_name(scope.target_alias, name)
+    old_type = type if field is None else spark_type(field.type)
+    if len(whole.path) > 1:
+        fields = {value.path: (value.value, value_type) for value, value_type in entries}
+        return ColumnValue(name, with_fields(old, old_type, type, fields, (name,)), type)
+    if whole.keeps and old is not None and lacks_fields(given_type, type):
+        return ColumnValue(name, keeping(whole.value, given_type, type, old, old_type, name), type)
+    return ColumnValue(name, whole.value, given_type)
 
 
-def _qualified(alias: str, names: Iterable[str]) -> list[str]:
-    return [name if alias in (TARGET, SOURCE) else f"{alias}.{name}" for name in names]
-
-
-def _clause_name(clause: Clause) -> str:
-    return f"{clause.action.name} clause"
-
-
-def _assigned_twice(clause: Clause, *paths: tuple[str, ...]) -> AnalysisError:
-    columns = list(dict.fromkeys(".".join(path) for path in paths))
-    if clause.action is Action.INSERT:
-        condition, message = "DELTA_DUPLICATE_COLUMNS_ON_INSERT", "Duplicate column names in INSERT clause"
-    else:
-        condition, message = "DELTA_CONFLICT_SET_COLUMN", "There is a conflict from these SET columns"
-    return AnalysisError(condition, f"{message}: {', '.join(columns)}.", parameters={"columnList": columns})
-
-
-def _not_a_struct(path: list[str], type: DataType) -> AnalysisError:
-    name = ".".join(path)
-    return AnalysisError(
-        "DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE",
-        f"Updating nested fields is only supported for StructType, but you are trying to update a field of {name}, "
-        f"which is of type {type}.",
-        parameters={"columnName": name, "dataType": str(type)},
-        hint="Assign the whole array or map, for example with transform(..) or map_concat(..).",
-    )
-
-
-def _nested_insert(name: str) -> AnalysisError:
-    return AnalysisError(
-        "DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
-        f"Nested field is not supported in the INSERT clause of MERGE operation (field = {name}).",
-        parameters={"operation": "INSERT clause of MERGE operation", "fieldName": name},
-        hint="Insert the whole struct, for example named_struct('a', s.a, 'b', s.b).",
-    )
+def _check_columns(snapshot: Snapshot, evolves: bool) -> None:
+    if not snapshot.schema.fields and not evolves:
+        raise AnalysisError(
+            "DELTA_MERGE_INTO_EMPTY_SCHEMA_TARGET",
+            f"Cannot MERGE INTO {snapshot.store.url}: the table has no columns.",
+            parameters={"table": snapshot.store.url},
+            hint="Merge with schema evolution, which adds the source's columns.",
+        )
 
 
 def _check_append_only(spec: MergeSpec, snapshot: Snapshot) -> None:
     changing = [clause for clause in spec.clauses if clause.action is not Action.INSERT]
     if changing and snapshot.properties.append_only:
-        raise AnalysisError(
+        raise UnsupportedTableError(
             "DELTA_CANNOT_MODIFY_APPEND_ONLY",
             f"The table {snapshot.store.url} only allows appends, and this merge has {changing[0].action.name} clauses.",
             parameters={"table_name": snapshot.store.url, "config": "delta.appendOnly"},

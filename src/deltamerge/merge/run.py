@@ -5,18 +5,33 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
 
-from deltamerge.errors import InvalidArgumentError
+from deltamerge.errors import (
+    ConcurrentModificationError,
+    DeltaMergeError,
+    ExecutionError,
+    InvalidArgumentError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    SourceLostError,
+)
+from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.table import DeltaLog
-from deltamerge.merge.clauses import MergeSpec
-from deltamerge.merge.commit import Timing, commit_merge
+from deltamerge.merge.clauses import Batch, MergeSpec
+from deltamerge.merge.commit import CommittedMerge, Timing, commit_merge
+from deltamerge.merge.evolve import AUTO_MERGE
 from deltamerge.merge.execute import MergeOutcome, execute
+from deltamerge.merge.latest import chosen_rows
 from deltamerge.merge.plan import REWRITE_SHARE, MergePlan, Strategy, plan_merge
-from deltamerge.merge.prune import prune
-from deltamerge.merge.report import MergeReport, report
+from deltamerge.merge.preview import MergePreview, preview
+from deltamerge.merge.prune import foreseen, prune
+from deltamerge.merge.report import MergeReport, merged_before, report
 from deltamerge.merge.resolve import resolve
+from deltamerge.merge.unchanged import without_unchanged
 from deltamerge.spark.frames import Session
-from deltamerge.spark.session import engine_name, setting
+from deltamerge.spark.session import CASE_SENSITIVE, TIME_ZONE, engine_name, known_settings, setting
 from deltamerge.spark.source import Source, materialize
 
 log = logging.getLogger("deltamerge.merge")
@@ -24,15 +39,27 @@ log = logging.getLogger("deltamerge.merge")
 
 STRATEGY = "spark.deltamerge.strategy"
 SHARE = "spark.deltamerge.rewriteShare"
+SHARE_PROPERTY = "deltamerge.rewriteShare"
+RETRIES = "spark.deltamerge.conflictRetries"
+_APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+_SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, CASE_SENSITIVE, TIME_ZONE)
+_LOSSES = 3
 Progress = Callable[[str], None]
+Done = TypeVar("Done")
 
 
 def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progress | None = None) -> MergeReport:
     """Merge, commit, report; `progress` is told each step. Raises DeltaMergeError; the table is then as it was."""
     tell = progress or log.debug
-    outcome, timing = performed(spark, table, spec, tell)
-    tell("committing")
-    done = commit_merge(outcome, timing, engine_name(spark))
+
+    def finish(outcome: MergeOutcome, timing: Timing) -> CommittedMerge:
+        tell("committing")
+        return commit_merge(outcome, timing, engine_name(spark))
+
+    done = performed(spark, table, spec, tell, finish)
+    if done is None:
+        return merged_before()
     if done.committed is not None:
         table.remember(done.committed.snapshot)
     return report(done)
@@ -40,24 +67,150 @@ def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progre
 
 def planned(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePlan:
     """How a merge into the newest version would run; no job runs. Raises AnalysisError, InvalidArgumentError."""
-    return plan_merge(resolve(spark, spec, table.snapshot()), _strategy(spark), _rewrite_share(spark))
+    return _planned(spark, table.snapshot(), spec)
+
+
+def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
+    """The plan in words, with the pruning that is known without the source; no job runs. Raises as `planned`."""
+    plan = planned(spark, table, spec)
+    known = ", ".join(f"{step.files:,} {step.name}" for step in foreseen(plan))
+    return plan.explain(f"{known}; the source decides on the rest" if plan.pairs or plan.ranges else known)
+
+
+def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:
+    """What a merge into the newest version would do; its source is evaluated, nothing is written. Raises DeltaMergeError."""
+    plan = planned(spark, table, spec)
+    return preview(spark, prune(plan, materialize(chosen_rows(plan), plan.source_columns, plan.bounded)))
 
 
 def performed(
-    spark: Session, table: DeltaLog, spec: MergeSpec, tell: Progress, source: Source | None = None
-) -> tuple[MergeOutcome, Timing]:
-    """The line up to the commit; a `source` that is given needs no evaluation. Raises DeltaMergeError."""
+    spark: Session,
+    table: DeltaLog,
+    spec: MergeSpec,
+    tell: Progress,
+    finish: Callable[[MergeOutcome, Timing], Done],
+    source: Source | None = None,
+) -> Done | None:
+    """The whole line, its end being `finish`; None when the batch was committed before. A `source` needs no evaluation.
+
+    When another transaction conflicts the line is run again on the newest version, as often as the specification or the
+    session says. Raises DeltaMergeError.
+    """
+    with known_settings(spark, _SETTINGS):
+        return _performed(spark, table, spec, tell, finish, source)
+
+
+def _performed(
+    spark: Session,
+    table: DeltaLog,
+    spec: MergeSpec,
+    tell: Progress,
+    finish: Callable[[MergeOutcome, Timing], Done],
+    source: Source | None,
+) -> Done | None:
     started = time.perf_counter()
-    tell("resolving names and types")
-    plan = planned(spark, table, spec)
-    tell("reading the source")
-    source = source or materialize(spec.source, plan.source_columns)
-    ready = time.perf_counter()
-    pruned = prune(plan, source)
-    log.info("%s: %s", table.store.url, "; ".join(f"{s.files} files {s.name}" for s in pruned.funnel))
-    tell(f"matching {pruned.funnel[-1].files} of {pruned.funnel[0].files} files and writing")
-    outcome = execute(spark, pruned)
-    return outcome, Timing(started, int((ready - started) * 1000), int((time.perf_counter() - ready) * 1000))
+    spec = _with_batch(spark, spec)
+    conflicts, losses = _retries(spark, spec), _LOSSES
+    given = source
+    while True:
+        snapshot = table.snapshot()
+        if _was_merged(spec, snapshot):
+            _reset_batch(spark)
+            return None
+        tell("resolving names and types")
+        plan = _planned(spark, snapshot, spec)
+        if source is None or spec.source_at is not None:
+            tell("reading the source")
+            source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded)
+        ready = time.perf_counter()
+        pruned = prune(plan, source)
+        log.info("%s: %s", table.store.url, "; ".join(f"{s.files} files {s.name}" for s in pruned.funnel))
+        tell(f"matching {pruned.funnel[-1].files} of {pruned.funnel[0].files} files and writing")
+        try:
+            outcome = execute(spark, pruned)
+            timing = Timing(started, int((ready - started) * 1000), int((time.perf_counter() - ready) * 1000))
+            done = finish(outcome, timing)
+        except SourceLostError as error:
+            losses -= 1
+            if not losses:
+                raise _lost_repeatedly(error) from error
+            source = given
+            _again(table, error, tell)
+        except (MetadataChangedError, ProtocolChangedError):
+            raise
+        except ConcurrentModificationError as error:
+            if not conflicts:
+                raise
+            conflicts -= 1
+            _again(table, error, tell)
+        else:
+            _reset_batch(spark)
+            return done
+
+
+def _again(table: DeltaLog, error: DeltaMergeError, tell: Progress) -> None:
+    log.info("%s: running again: %s", table.store.url, error.detail)
+    tell(f"running again after {error.condition}")
+
+
+def _lost_repeatedly(error: SourceLostError) -> ExecutionError:
+    return ExecutionError(
+        "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY",
+        f"Keeping the source of the MERGE statement materialized has failed repeatedly, {_LOSSES} times: {error.detail}",
+        hint="Keep executors alive while the merge runs, or write the source to a table and merge that.",
+    )
+
+
+def _planned(spark: Session, snapshot: Snapshot, spec: MergeSpec) -> MergePlan:
+    resolved = resolve(spark, spec, snapshot)
+    resolved = without_unchanged(resolved) if spec.skips_unchanged else resolved
+    return plan_merge(resolved, _strategy(spark), _rewrite_share(spark, snapshot))
+
+
+def _with_batch(spark: Session, spec: MergeSpec) -> MergeSpec:
+    """The specification with the batch that the session's settings name, as delta-spark reads them, unless it has one."""
+    application, version = setting(spark, _APPLICATION, ""), setting(spark, _VERSION, "")
+    if spec.batch is not None or not (application and version):
+        if bool(application) != bool(version) and spec.batch is None:
+            raise _incomplete_batch(application, version)
+        return spec
+    try:
+        return replace(spec, batch=Batch(application, int(version)))
+    except ValueError as error:
+        raise _incomplete_batch(application, version) from error
+
+
+def _incomplete_batch(application: str, version: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
+        f"Invalid options for idempotent writes: {_APPLICATION} is {application!r} and {_VERSION} is {version!r}.",
+        hint="Set both, the version as a whole number, or neither.",
+    )
+
+
+def _was_merged(spec: MergeSpec, snapshot: Snapshot) -> bool:
+    if spec.batch is None or spec.batch.application not in snapshot.txns:
+        return False
+    known = snapshot.txns[spec.batch.application].version
+    if known >= spec.batch.version:
+        log.info("batch %d of %s is in %s already (%d)", spec.batch.version, spec.batch.application, snapshot.store.url, known)
+    return known >= spec.batch.version
+
+
+def _reset_batch(spark: Session) -> None:
+    """Forget the version that the session names, when the session asks for that."""
+    if setting(spark, _RESET, "false").lower() == "true":
+        spark.conf.unset(_VERSION)
+
+
+def _retries(spark: Session, spec: MergeSpec) -> int:
+    if spec.retries is not None:
+        return spec.retries
+    value = setting(spark, RETRIES, "0")
+    if value.isdecimal():
+        return int(value)
+    message = f"The setting {RETRIES} is {value!r}."
+    raise InvalidArgumentError("DELTAMERGE_INVALID_RETRIES", message, hint="How often to run again: 0, 1, 2 ..")
 
 
 def _strategy(spark: Session) -> Strategy:
@@ -70,13 +223,17 @@ def _strategy(spark: Session) -> Strategy:
         raise InvalidArgumentError("DELTAMERGE_INVALID_STRATEGY", message, hint=f"One of {known}.") from error
 
 
-def _rewrite_share(spark: Session) -> float:
-    value = setting(spark, SHARE, str(REWRITE_SHARE))
+def _rewrite_share(spark: Session, snapshot: Snapshot) -> float:
+    """The session's share, the table's own, or the default, in this order."""
+    where = f"setting {SHARE}"
+    value = setting(spark, SHARE, "")
+    if not value:
+        where, value = f"table property {SHARE_PROPERTY}", snapshot.properties.values.get(SHARE_PROPERTY, str(REWRITE_SHARE))
     try:
         found = float(value)
     except ValueError:
         found = -1.0
     if 0 <= found <= 1:
         return found
-    message = f"The setting {SHARE} is {value!r}."
+    message = f"The {where} is {value!r}."
     raise InvalidArgumentError("DELTAMERGE_INVALID_SHARE", message, hint="A number from 0 (always rewrite) to 1 (never).")

@@ -43,23 +43,25 @@ class Scope:
         qualified = [
             (side, parts[1:], field)
             for side, alias, schema in sides
-            if len(parts) > 1 and self._same(parts[0], alias) and (field := schema.find(parts[1], self.case_sensitive))
+            if len(parts) > 1 and self.same(parts[0], alias) and (field := schema.find(parts[1], self.case_sensitive))
         ]
         plain = [
             (side, parts, field) for side, _, schema in sides if (field := schema.find(parts[0], self.case_sensitive)) is not None
         ]
         found = qualified or plain
-        if len(found) != 1 or self._repeated(found[0][0], found[0][2].name):
+        if len(found) != 1 or self.is_repeated(found[0][0], found[0][2].name):
             return None
         side, path, field = found[0]
         return Reference("target" if side == "target" else "source", (field.name, *path[1:]))
 
-    def _same(self, a: str, b: str) -> bool:
+    def same(self, a: str, b: str) -> bool:
+        """Whether two names are the same one."""
         return a == b if self.case_sensitive else a.lower() == b.lower()
 
-    def _repeated(self, side: str, name: str) -> bool:
+    def is_repeated(self, side: str, name: str) -> bool:
+        """Whether several columns of a side go by this name."""
         schema = self.target if side == "target" else self.source
-        return sum(self._same(field.name, name) for field in schema) > 1
+        return sum(self.same(field.name, name) for field in schema) > 1
 
     def used(self, expressions: Iterable[Expression], side: Literal["target", "source"]) -> list[str]:
         """Names of the columns of one side that expressions use, in the schema's order; more than they use when in doubt."""

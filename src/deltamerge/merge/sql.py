@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from deltamerge.log.table import DeltaLog
 from deltamerge.merge.clauses import Assignment, Clause, MergeSpec
-from deltamerge.merge.run import planned, run_merge
+from deltamerge.merge.run import explained, run_merge
 from deltamerge.merge.statement import SqlClause, Statement, parse_merge, says_merge
 from deltamerge.spark.catalog import PathViews, location_of, named_frame, query_frame
 from deltamerge.spark.expression import from_user
@@ -31,7 +31,7 @@ def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Fr
     with PathViews(spark) as views:
         bound = bind(spark, statement, views)
         if statement.explain:
-            return one_row(spark, {"plan": planned(spark, bound.table, bound.spec).explain()})
+            return one_row(spark, {"plan": explained(spark, bound.table, bound.spec)})
         return run_merge(spark, bound.table, bound.spec).to_frame(spark)
 
 
@@ -59,7 +59,7 @@ def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStateme
         tuple(_clause(clause, ready) for clause in statement.clauses),
         statement.target_alias or statement.target[-1],
         statement.source_alias or (source_name[-1] if source_name else None),
-        statement.with_schema_evolution,
+        statement.with_schema_evolution or None,
     )
     return BoundStatement(table, spec)
 

@@ -11,8 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
+from deltamerge.protocol.values import long, long_or_none, text, text_map, text_or_none, texts
+
 Json = dict[str, Any]
 Action = Union["AddFile", "RemoveFile", "CdcFile", "Metadata", "Protocol", "Txn", "DomainMetadata", "CommitInfo"]
+
+# A `schemaString` of no columns.
+_NO_COLUMNS = '{"type":"struct","fields":[]}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,18 +229,18 @@ class Metadata:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Metadata:
-        """A `metaData` action's value."""
+        """A `metaData` action's value. A null `schemaString` is a schema without columns, as it is for delta-spark."""
         format = value.get("format") or {}
         return cls(
-            id=_text(value["id"]),
-            schema_string=_text(value["schemaString"]),
-            partition_columns=_texts(value.get("partitionColumns")),
-            configuration=_text_map(value.get("configuration")),
-            name=value.get("name"),
-            description=value.get("description"),
-            created_time=value.get("createdTime"),
-            provider=format.get("provider", "parquet"),
-            provider_options=_text_map(format.get("options")),
+            id=text(value["id"]),
+            schema_string=_NO_COLUMNS if (schema := value.get("schemaString")) is None else text(schema),
+            partition_columns=texts(value.get("partitionColumns")),
+            configuration=text_map(value.get("configuration")),
+            name=text_or_none(value.get("name")),
+            description=text_or_none(value.get("description")),
+            created_time=long_or_none(value.get("createdTime")),
+            provider=text(format.get("provider", "parquet")),
+            provider_options=text_map(format.get("options")),
         )
 
     def to_json(self) -> Json:
@@ -269,8 +274,8 @@ class Protocol:
         return cls(
             int(value["minReaderVersion"]),
             int(value["minWriterVersion"]),
-            None if readers is None else frozenset(_texts(readers)),
-            None if writers is None else frozenset(_texts(writers)),
+            None if readers is None else frozenset(texts(readers)),
+            None if writers is None else frozenset(texts(writers)),
         )
 
     def to_json(self) -> Json:
@@ -295,7 +300,7 @@ class Txn:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Txn:
         """A `txn` action's value."""
-        return cls(_text(value["appId"]), int(value["version"]), value.get("lastUpdated"))
+        return cls(text(value["appId"]), long(value["version"]), long_or_none(value.get("lastUpdated")))
 
     def to_json(self) -> Json:
         """The action as one line of a commit holds it."""
@@ -314,7 +319,7 @@ class DomainMetadata:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DomainMetadata:
         """A `domainMetadata` action's value."""
-        return cls(_text(value["domain"]), _text(value.get("configuration") or ""), bool(value.get("removed", False)))
+        return cls(text(value["domain"]), text(value.get("configuration") or ""), bool(value.get("removed", False)))
 
     def to_json(self) -> Json:
         """The action as one line of a commit holds it."""
@@ -365,27 +370,6 @@ def parse_action(value: Mapping[str, Any]) -> Action | None:
 def action_line(action: Action) -> str:
     """One line of a commit file, without the newline."""
     return json.dumps(action.to_json(), separators=(",", ":"), ensure_ascii=False)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"a text is expected, found {str(value)[:80]!r}")
-    return value
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    if values is not None and not isinstance(values, list | tuple):
-        raise TypeError(f"a list is expected, found {str(values)[:80]!r}")
-    return tuple(_text(value) for value in values or ())
-
-
-def _text_map(values: Any) -> dict[str, str]:
-    """A map of texts; numbers and booleans count as their JSON text, as they do for delta-spark, and null as absent."""
-    found = {}
-    for name, value in (values or {}).items():
-        if value is not None:
-            found[_text(name)] = json.dumps(value) if isinstance(value, bool | int | float) else _text(value)
-    return found
 
 
 def _without_none(value: Json) -> Json:

@@ -6,14 +6,14 @@ Source: PROTOCOL.md, "Column Mapping". Pure data; must not know files or Spark.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 
-from deltamerge.errors import CorruptTableError, UnsupportedTableError
+from deltamerge.errors import CorruptTableError, UnsupportedTableError, restore_action
 from deltamerge.protocol.actions import Metadata, Protocol
 from deltamerge.protocol.schema import (
     ArrayType,
@@ -91,12 +91,14 @@ def _maps_columns(protocol: Protocol) -> bool:
 def mapped_schema(protocol: Protocol, metadata: Metadata) -> StructType:
     """The table's schema whose physical names are the ones in force; without column mapping those are the names themselves.
 
-    Raises CorruptTableError for a field that the mode can't find, or that shares its id or path with another, and
+    Raises CorruptTableError for a partition column that the schema lacks, and for a field that the mode can't find or that
+    shares its id or path with another, and
     UnsupportedTableError for a type, or a change of type, that data files can't be read with.
     """
     schema = parse_schema(metadata.schema_string)
     check_supported(schema)
     check_type_changes(schema)
+    _check_partitions(schema, metadata.partition_columns)
     if mapping_mode(protocol, metadata) is MappingMode.NONE:
         return without_mapping(schema)
     ids: set[Any] = set()
@@ -104,11 +106,22 @@ def mapped_schema(protocol: Protocol, metadata: Metadata) -> StructType:
         names: set[str] = set()
         for field in level if isinstance(level, StructType) else ():
             found = field.metadata.get(ID_KEY), field.metadata.get(NAME_KEY)
-            if None in found or found[0] in ids or found[1] in names:
+            if not isinstance(found[0], int) or not isinstance(found[1], str) or found[0] in ids or found[1] in names:
                 raise _corrupt(field)
             ids.add(found[0])
             names.add(field.physical_name)
     return schema
+
+
+def _check_partitions(schema: StructType, columns: Sequence[str]) -> None:
+    missing = [name for name in columns if schema.find(name, case_sensitive=True) is None]
+    if missing:
+        raise CorruptTableError(
+            "DELTAMERGE_CORRUPT_PARTITION_COLUMNS",
+            f"The table is partitioned by {', '.join(missing)}, which its schema does not have.",
+            parameters={"partitionColumns": missing, "columns": schema.names},
+            hint=restore_action("metaData"),
+        )
 
 
 def _corrupt(field: StructField) -> CorruptTableError:
@@ -116,7 +129,7 @@ def _corrupt(field: StructField) -> CorruptTableError:
         "DELTAMERGE_CORRUPT_COLUMN_MAPPING",
         f"The column or field {field.name!r} has no column mapping id or physical name, or shares it with another.",
         parameters={"fieldName": field.name, "metadata": dict(field.metadata)},
-        hint="The metaData action in the transaction log is damaged; restore it from a backup.",
+        hint=restore_action("metaData"),
     )
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from deltamerge.errors import CorruptTableError
+from deltamerge.errors import CorruptTableError, restore_action
 from deltamerge.protocol.schema import StructField, StructType
 
 _CONSTRAINT = "delta.constraints."
@@ -78,5 +78,5 @@ def _invariants(field: StructField) -> list[str]:
             "DELTAMERGE_CORRUPT_INVARIANT",
             f"The invariant of the column {field.name} does not parse: {text}.",
             parameters={"column": field.name},
-            hint="The metaData action in the transaction log is damaged; restore it from a backup.",
+            hint=restore_action("metaData"),
         ) from error

@@ -74,10 +74,10 @@ FEATURES: dict[str, Feature] = {
         _used("appendOnly", _property("delta.appendOnly"), legacy=(1, 2), writes=True),
         _used("invariants", _marks("delta.invariants"), legacy=(1, 2), writes=True),
         _used("checkConstraints", _constraints, legacy=(1, 3), writes=True),
-        _used("changeDataFeed", _property("delta.enableChangeDataFeed"), legacy=(1, 4)),
+        _used("changeDataFeed", _property("delta.enableChangeDataFeed"), legacy=(1, 4), writes=True),
         _used("generatedColumns", _marks("delta.generationExpression"), legacy=(1, 4), writes=True),
         _used("columnMapping", _property("delta.columnMapping.mode", "none"), reader=True, legacy=(2, 5), writes=True),
-        _used("identityColumns", _marks("delta.identity.start", "delta.identity.step"), legacy=(1, 6)),
+        _used("identityColumns", _marks("delta.identity.start", "delta.identity.step"), legacy=(1, 6), writes=True),
         Feature("allowColumnDefaults", active=_marks("CURRENT_DEFAULT"), writes=True),
         Feature("timestampNtz", reader=True, writes=True, asked=_types("timestamp_ntz")),
         Feature("vacuumProtocolCheck", reader=True, writes=True),
@@ -97,14 +97,14 @@ FEATURES: dict[str, Feature] = {
         Feature("redirectWriterOnly-preview"),
         Feature("coordinatedCommits-preview", requires=("inCommitTimestamp", "vacuumProtocolCheck")),
         Feature("domainMetadata", writes=True),
-        _used("rowTracking", _property("delta.enableRowTracking"), requires=("domainMetadata",)),
+        _used("rowTracking", _property("delta.enableRowTracking"), writes=True, requires=("domainMetadata",)),
         _used("inCommitTimestamp", _property("delta.enableInCommitTimestamps"), writes=True),
-        Feature("clustering", requires=("domainMetadata",)),
+        Feature("clustering", writes=True, requires=("domainMetadata",)),
         _used("collations", _marks("__COLLATIONS")),
         _used("icebergCompatV1", _property("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
         _used("icebergCompatV2", _property("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
         _used("icebergCompatV3", _property("delta.enableIcebergCompatV3"), requires=("columnMapping", "rowTracking")),
-        Feature("checkpointProtection"),
+        Feature("checkpointProtection", writes=True),
         Feature("materializePartitionColumns", asked=_property("delta.enableMaterializePartitionColumnsFeature")),
     )
 }
@@ -172,6 +172,20 @@ def named_features(protocol: Protocol) -> frozenset[str]:
         if by_writer or by_reader:
             names.add(feature.name)
     return frozenset(names)
+
+
+def check_features_known(protocol: Protocol, before: Metadata, after: Metadata) -> None:
+    """Raise UnsupportedTableError when `after` asks for a feature that `before` did not and the protocol does not have."""
+    known = named_features(protocol)
+    missing = sorted(n for n, f in FEATURES.items() if n not in known and f.asked(after) and not f.asked(before))
+    if missing:
+        texts = ", ".join(f"'{FEATURE_PROPERTY}{name}' = 'supported'" for name in missing)
+        raise UnsupportedTableError(
+            "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT",
+            f"The table's schema would require the table feature(s) {', '.join(missing)}, which the table does not have.",
+            parameters={"unsupportedFeatures": missing},
+            hint=f"Enable them with another tool first: ALTER TABLE .. SET TBLPROPERTIES ({texts}).",
+        )
 
 
 def in_commit_timestamps(protocol: Protocol, metadata: Metadata) -> bool:

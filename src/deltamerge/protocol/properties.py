@@ -18,6 +18,8 @@ _UNITS = {
     "millisecond": 1,
     "microsecond": 0.001,
 }
+_SIZE = re.compile(r"(\d+)([kmgt]?)b?")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _INTERVAL = re.compile(r"(-?\d+)\s*(week|day|hour|minute|second|millisecond|microsecond)s?", re.IGNORECASE)
 
 
@@ -54,6 +56,11 @@ class Properties:
         return self.flag("delta.enableDeletionVectors")
 
     @property
+    def change_data_feed(self) -> bool:
+        """`delta.enableChangeDataFeed`: whether commits say which rows they change, and how."""
+        return self.flag("delta.enableChangeDataFeed")
+
+    @property
     def checkpoint_interval(self) -> int:
         """`delta.checkpointInterval`, in commits."""
         return max(1, self.number("delta.checkpointInterval", 10))
@@ -82,6 +89,13 @@ class Properties:
         """How long the random folder names of data files are; 0 unless `forced` or `delta.randomizeFilePrefixes`."""
         wanted = forced or self.flag("delta.randomizeFilePrefixes")
         return max(1, self.number("delta.randomPrefixLength", 2)) if wanted else 0
+
+    @property
+    def target_file_size(self) -> int:
+        """`delta.targetFileSize`, such as `64mb`, in bytes: at this size a data file is full; 128 MB without it."""
+        found = _SIZE.fullmatch(self.values.get("delta.targetFileSize", "").strip().lower())
+        size = int(found[1]) << _SHIFTS[found[2]] if found else 0
+        return size or 128 << 20
 
     @property
     def compression(self) -> str:

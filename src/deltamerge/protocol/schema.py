@@ -13,7 +13,8 @@ from typing import Any, Union
 
 import pyarrow as pa
 
-from deltamerge.errors import CorruptTableError, UnsupportedTableError
+from deltamerge.errors import AnalysisError, CorruptTableError, UnsupportedTableError, restore_action
+from deltamerge.protocol.values import text
 
 DataType = Union["PrimitiveType", "ArrayType", "MapType", "StructType"]
 
@@ -154,7 +155,7 @@ def primitives_of(type: DataType) -> Iterator[PrimitiveType]:
 
 
 def changed_fields(schema: StructType, change: Callable[[StructField], StructField]) -> StructType:
-    """The schema with every field at every level changed, outer ones first."""
+    """The schema with every field at every level changed, depth first: a field, then those in it."""
 
     def of(type: DataType) -> DataType:
         if isinstance(type, StructType):
@@ -165,7 +166,7 @@ def changed_fields(schema: StructType, change: Callable[[StructField], StructFie
             return replace(type, key=of(type.key), value=of(type.value))
         return type
 
-    fields = [change(field) for field in schema]
+    fields = (change(field) for field in schema)
     return StructType(tuple(field.with_type(of(field.type)) for field in fields))
 
 
@@ -186,12 +187,13 @@ def parse_schema(text: str) -> StructType:
         found = _parse_type(json.loads(text))
         if not isinstance(found, StructType):
             raise ValueError("the outermost type is not a struct")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise CorruptTableError(
             "DELTAMERGE_CORRUPT_SCHEMA",
-            f"The table's schemaString does not parse: {error}.",
+            f"The table's schemaString does not parse: {cause}.",
             parameters={"schemaString": text[:200]},
-            hint="The metaData action in the transaction log is damaged; restore it from a backup.",
+            hint=restore_action("metaData"),
         ) from error
     return found
 
@@ -226,17 +228,20 @@ def _parse_type(value: Any) -> DataType:
         return PrimitiveType(_canonical(value))
     kind = value["type"]
     if kind == "struct":
-        return StructType(
-            tuple(
-                StructField(f["name"], _parse_type(f["type"]), bool(f.get("nullable", True)), f.get("metadata") or {})
-                for f in value["fields"]
-            )
-        )
+        return StructType(tuple(_parse_field(field) for field in value["fields"]))
     if kind == "array":
         return ArrayType(_parse_type(value["elementType"]), bool(value.get("containsNull", True)))
     if kind == "map":
         return MapType(_parse_type(value["keyType"]), _parse_type(value["valueType"]), bool(value.get("valueContainsNull", True)))
     raise ValueError(f"unknown type {kind!r}")
+
+
+def _parse_field(value: Any) -> StructField:
+    name, metadata = text(value["name"]), value.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise ValueError(f"the metadata of the field {name!r} is no object")
+    text(metadata.get("delta.columnMapping.physicalName", name))
+    return StructField(name, _parse_type(value["type"]), bool(value.get("nullable", True)), metadata)
 
 
 def _canonical(name: str) -> str:
@@ -264,6 +269,18 @@ def check_storable(schema: StructType) -> None:
             raise _unsupported_type(str(column.type), column.name)
     if not without_void(schema).fields and schema.fields:
         raise _unsupported_type("void", schema.fields[0].name)
+
+
+def check_names(schema: StructType) -> None:
+    """Raise AnalysisError for column and field names that data files can't have, so that only column mapping allows them."""
+    odd = [field.name for field in fields_of(schema) if set(field.name) & set(" ,;{}()\n\t=")]
+    if odd:
+        raise AnalysisError(
+            "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
+            f"Found invalid character(s) among ' ,;{{}}()\\n\\t=' in the column names {odd}.",
+            parameters={"invalidColumnNames": odd},
+            hint="Rename the columns, or give the table the property delta.columnMapping.mode = name.",
+        )
 
 
 def _known(type: PrimitiveType) -> bool:

@@ -8,25 +8,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deltamerge.errors import UnsupportedTableError
+from deltamerge.errors import CorruptTableError, UnsupportedTableError, restore_action
 from deltamerge.protocol.schema import PrimitiveType, StructField, StructType, fields_of
 
-_CHANGES = "delta.typeChanges"
+WIDENING = "delta.enableTypeWidening"
+CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")
 
 
 def type_changes(field: StructField) -> Iterator[Mapping[str, Any]]:
-    """The changes that a field's type, or the type of its elements, keys or values, went through."""
-    yield from field.metadata.get(_CHANGES) or ()
+    """The changes that a field's type, or the type of its elements, keys or values, went through. Raises CorruptTableError."""
+    changes = field.metadata.get(CHANGES) or []
+    if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
+        raise CorruptTableError(
+            "DELTAMERGE_CORRUPT_TYPE_CHANGES",
+            f"The changes of the type of {field.name} can't be read: {str(changes)[:200]}.",
+            parameters={"fieldName": field.name},
+            hint=restore_action("metaData"),
+        )
+    yield from changes
 
 
 def check_type_changes(schema: StructType) -> None:
-    """Raise UnsupportedTableError naming the first column with a type change that files can't be read through."""
+    """Raise UnsupportedTableError naming the first column with a type change that files can't be read through.
+
+    Raises CorruptTableError for changes that are none.
+    """
     for field in fields_of(schema):
         for change in type_changes(field):
             old, new = (str(change.get(key)) for key in ("fromType", "toType"))
             if not widens(PrimitiveType(old), PrimitiveType(new)):
-                place = ".".join([field.name, *filter(None, [change.get("fieldPath")])])
+                place = ".".join([field.name, *map(str, filter(None, [change.get("fieldPath")]))])
                 raise UnsupportedTableError(
                     "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA",
                     f"The type of {place} was changed from {old} to {new}, which is not supported.",

@@ -7,13 +7,16 @@ neither can be read the answer is None: nothing is known.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from sqlglot import exp
 
-from deltamerge.spark.sqltext import column_reference, name_parts, parse
+from deltamerge.spark.sqltext import column_reference, name_parts
+
+Read = Callable[[str], exp.Expression | None]
 
 _BINARY: dict[str, type[exp.Expression]] = {
     "=": exp.EQ,
@@ -33,6 +36,19 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def read_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str | None]:
+    """Session settings, None for those that are not set and have no default; on Connect by one request."""
+    wanted = tuple(keys)
+    if is_connect(spark):
+        try:
+            client: Any = spark
+            found = client.client.get_config_with_defaults(*[(key, None) for key in wanted])
+            return dict(zip(wanted, found, strict=True))
+        except Exception:
+            return {}
+    return {key: spark.conf.get(key, None) for key in wanted}
+
+
 def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
     """Hadoop's settings of these names as a classic session has them; {} where they can't be read."""
     try:
@@ -44,13 +60,33 @@ def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]
 
 
 def estimated_bytes(frame: DataFrame) -> int | None:
-    """Spark's own estimate of a frame's size in bytes; None when it can't be had."""
+    """Spark's own estimate of a frame's size in bytes; None when it can't be had, or can't be trusted."""
+    hidden: Any = frame
     try:
         if is_connect(frame.sparkSession):
-            return _connect_bytes(frame._plan)
-        return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+            known = _connect_bytes(hidden._plan)
+            return _explained_bytes(hidden._explain_string(mode="cost")) if known is None else known
+        plan = hidden._jdf.queryExecution().optimizedPlan()
+        return None if _GROWS.search(str(plan.toString())) else int(str(plan.stats().sizeInBytes()))
     except Exception:
         return None
+
+
+# What these make of their input Spark can't foresee, and takes to be as much.
+_GROWS = re.compile(
+    r"^[\s:|+*-]*(Generate|MapIn\w+|PythonMapIn\w+|FlatMap\w*|\w*UDTF\w*|MapPartitions\w*|MapGroups\w*)\b", re.MULTILINE
+)
+_UNITS = {unit: 1 << 10 * power for power, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))}
+_SIZE = re.compile(r"Statistics\(sizeInBytes=([0-9.]+) ([KMGTPE]?i?B)\b")
+
+
+def _explained_bytes(text: str) -> int | None:
+    """The size of a plan's result as `EXPLAIN COST` writes it beside the root of the optimized plan."""
+    optimized = text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
+    if _GROWS.search(optimized):
+        return None
+    found = _SIZE.search(optimized.strip().partition("\n")[0])
+    return None if found is None else int(float(found[1]) * _UNITS[found[2]])
 
 
 def _connect_bytes(plan: Any) -> int | None:
@@ -78,12 +114,15 @@ def alias_of(frame: DataFrame) -> str | None:
         return None
 
 
-def tree_of(column: Column) -> exp.Expression | None:
-    """A Column's tree in sqlglot's terms; parts that can't be read are `exp.Placeholder`, None when nothing can."""
+def tree_of(column: Column, seen: Read) -> exp.Expression | None:
+    """A Column's tree in sqlglot's terms; parts that can't be read are `exp.Placeholder`, None when nothing can.
+
+    `seen` reads the SQL texts in it.
+    """
     try:
         if type(column).__module__.startswith("pyspark.sql.connect"):
-            return _proto_tree(_proto(column))
-        return _node_tree(_classic(column).node())
+            return _proto_tree(_proto(column), seen)
+        return _node_tree(_classic(column).node(), seen)
     except Exception:
         return None
 
@@ -104,19 +143,19 @@ class _NoSession:
         raise NotImplementedError(name)
 
 
-def _proto_tree(proto: Any) -> exp.Expression:
+def _proto_tree(proto: Any, seen: Read) -> exp.Expression:
     kind = proto.WhichOneof("expr_type")
     if kind == "unresolved_attribute":
         attribute = proto.unresolved_attribute
         reference = column_reference(attribute.unparsed_identifier)
         return _opaque(bound=True) if reference is None or attribute.HasField("plan_id") else reference
     if kind == "expression_string":
-        return parse(proto.expression_string.expression) or _opaque()
+        return seen(proto.expression_string.expression) or _opaque()
     if kind == "unresolved_function":
         function = proto.unresolved_function
-        return _call(function.function_name, [_proto_tree(a) for a in function.arguments])
+        return _call(function.function_name, [_proto_tree(a, seen) for a in function.arguments])
     if kind == "alias":
-        return _proto_tree(proto.alias.expr)
+        return _proto_tree(proto.alias.expr, seen)
     if kind == "literal":
         return _proto_literal(proto.literal)
     if kind == "unresolved_star":
@@ -135,17 +174,17 @@ def _proto_literal(literal: Any) -> exp.Expression:
     return exp.Anonymous(this="literal", expressions=[])
 
 
-def _node_tree(node: Any) -> exp.Expression:
+def _node_tree(node: Any, seen: Read) -> exp.Expression:
     kind = node.getClass().getSimpleName()
     if kind == "UnresolvedAttribute":
         parts = _list(node.nameParts())
         return _opaque(bound=True) if node.planId().isDefined() else _dotted(parts)
     if kind == "SqlExpression":
-        return parse(node.expression()) or _opaque()
+        return seen(node.expression()) or _opaque()
     if kind == "UnresolvedFunction":
-        return _call(node.functionName(), [_node_tree(a) for a in _list(node.arguments())])
+        return _call(node.functionName(), [_node_tree(a, seen) for a in _list(node.arguments())])
     if kind == "Alias":
-        return _node_tree(node.child())
+        return _node_tree(node.child(), seen)
     if kind == "Literal":
         return _literal(node.value())
     if kind == "UnresolvedStar":

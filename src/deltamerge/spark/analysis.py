@@ -17,14 +17,13 @@ from deltamerge.spark.expression import Expression, quoted
 from deltamerge.spark.frames import Frame, Session, SparkType
 from deltamerge.spark.jobs import local_frame
 from deltamerge.spark.schema import to_spark
-from deltamerge.spark.sqltext import name_parts
+from deltamerge.spark.sqltext import has_subquery, name_parts
 
-_OUT_OF_PLACE = (
-    "INVALID_WHERE_CONDITION",
-    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
-    "_LEGACY_ERROR_TEMP_1034",  # the same on Spark 4.0
-    "UNSUPPORTED_GENERATOR",
-)
+_AGGREGATE = "INVALID_WHERE_CONDITION"
+_WINDOW = ("WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", "_LEGACY_ERROR_TEMP_1034")  # the latter on Spark 4.0
+_GENERATOR = "UNSUPPORTED_GENERATOR"
+_NON_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+_NAMES = ("UNRESOLVED", "FIELD_NOT_FOUND", "AMBIGUOUS")
 _NAME = re.compile(r"[\w.`]+(?![\w.`]|\s*\()")
 
 
@@ -34,12 +33,23 @@ def empty_frame(spark: Session, schema: StructType) -> Frame:
     return local_frame(spark, arrow_schema(schema).empty_table(), to_spark(schema))
 
 
+@lru_cache(maxsize=8)
+def _one(spark: Session) -> Frame:
+    """A row whose column no expression names."""
+    return spark.range(1).select(F.lit(1).alias("__deltamerge_one"))
+
+
 @dataclass(frozen=True)
 class Check:
     """An expression to be analysed, and how an error calls the place where it stands."""
 
     place: str
     expression: Expression
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether the place takes a truth value."""
+        return self.place.endswith("condition")
 
 
 def types_of(frame: Frame, conditions: Sequence[Check], values: Sequence[Check], columns: Sequence[str]) -> list[SparkType]:
@@ -50,23 +60,30 @@ def types_of(frame: Frame, conditions: Sequence[Check], values: Sequence[Check],
     try:
         return _types(frame, conditions, values)
     except AnalysisException as error:
-        for check in conditions:
-            _raise_if_failing(frame, check, [check], [], columns)
-        for check in values:
-            _raise_if_failing(frame, check, [], [check], columns)
-        raise _explained(error, (*conditions, *values)[0], columns) from error
+        found = [_failure(frame, check, [check], []) for check in conditions]
+        found += [_failure(frame, check, [], [check]) for check in values]
+        failures = [failure for failure in found if failure is not None]
+        # Spark resolves every name before it looks at a type.
+        named = [failure for failure in failures if (failure[0].getCondition() or "").startswith(_NAMES)]
+        first, check = (named or failures or [(error, (*conditions, *values)[0])])[0]
+        raise _explained(first, check, columns) from first
 
 
-def _raise_if_failing(frame: Frame, check: Check, conditions: list[Check], values: list[Check], columns: Sequence[str]) -> None:
+def _failure(frame: Frame, check: Check, conditions: list[Check], values: list[Check]) -> tuple[AnalysisException, Check] | None:
     try:
         _types(frame, conditions, values)
     except AnalysisException as error:
-        raise _explained(error, check, columns) from error
+        return error, check
+    return None
 
 
 def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -> list[SparkType]:
     for check in conditions:
+        if has_subquery(check.expression.tree, check.expression.text):
+            raise _refused("DELTA_UNSUPPORTED_SUBQUERY", "Subqueries are", check, "Join what it asks into the source.")
         frame = frame.where(check.expression.column)
+        # Unlike a filter, a join takes no condition that another evaluation could answer otherwise.
+        frame = frame.join(_one(frame.sparkSession), check.expression.column, "left_semi")
     computed = [check.expression.column.isNull() for check in values if not name_parts(check.expression.tree)]
     if computed:
         frame = frame.where(F.array(*computed).isNotNull())  # no aggregate, window function or generator gets through
@@ -91,11 +108,16 @@ def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -
     text = check.expression.text
     if isinstance(error, ParseException):
         return syntax_error(text, error)
-    if condition.startswith("UNRESOLVED"):
+    if condition.startswith("UNRESOLVED") and condition != "UNRESOLVED_ROUTINE":
         return unresolved(text, check.place, columns)
-    if condition.startswith(_OUT_OF_PLACE):
+    if condition == _NON_DETERMINISTIC:
+        name = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
+        return _refused(name, "Non-deterministic functions are", check, "Compute it in the source, which is evaluated once.")
+    if condition == _AGGREGATE and check.is_condition:
+        return _refused("DELTA_AGGREGATION_NOT_SUPPORTED", "Aggregate functions are", check, "Compute it in the source.")
+    if condition.startswith((_AGGREGATE, *_WINDOW, _GENERATOR)):
         return AnalysisError(
-            "UNSUPPORTED_EXPR_FOR_OPERATOR",
+            "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT" if condition.startswith(_GENERATOR) else "UNSUPPORTED_EXPR_FOR_OPERATOR",
             f"The {check.place} has an aggregate, window function or generator, which is not one value for a row: {text}",
             parameters={"invalidExprSqls": text, "clause": check.place},
             hint="Compute it in the source.",
@@ -104,6 +126,16 @@ def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -
         condition,
         f"{plain_message(str(error))} (in {check.place}: {text})",
         parameters={"sqlExpr": text, "clause": check.place, **(error.getMessageParameters() or {})},
+    )
+
+
+def _refused(condition: str, what: str, check: Check, hint: str) -> AnalysisError:
+    text = check.expression.text
+    return AnalysisError(
+        condition,
+        f"{what} not supported in the {check.place} (condition = {text}).",
+        parameters={"operation": check.place, "expression": text},
+        hint=hint,
     )
 
 

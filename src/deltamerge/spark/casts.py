@@ -55,44 +55,109 @@ def assigned(value: Column, source: T.DataType, target: T.DataType, name: str) -
 
 
 def _struct(value: Column, source: T.StructType, target: T.StructType, name: str) -> Column:
-    """A struct rebuilt by its fields' names, compared without case; a null one stays null."""
+    """A struct rebuilt by its fields' names, compared without case; a null one stays null, a missing field is null."""
     given = {field.name.lower(): field for field in source.fields}
-    if len(given) != len(source) or set(given) != {field.name.lower() for field in target.fields}:
+    if len(given) != len(source) or not set(given) <= {field.name.lower() for field in target.fields}:
         raise _mismatch(source, target, name)
     fields = []
     for field in target.fields:
-        found = given[field.name.lower()]
-        inner = assigned(value.getField(found.name), found.dataType, field.dataType, f"{name}.{field.name}")
+        found = given.get(field.name.lower())
+        if found is None:
+            inner = F.lit(None).cast(field.dataType)
+        else:
+            inner = assigned(value.getField(found.name), found.dataType, field.dataType, f"{name}.{field.name}")
         fields.append(inner.alias(field.name))
     return F.when(value.isNotNull(), F.struct(*fields)).cast(target)
 
 
-def rebuilt(
-    column: Column, type: T.StructType, values: Mapping[tuple[str, ...], tuple[Column, T.DataType]], path: tuple[str, ...]
+def kept(value: Column, source: T.DataType, target: T.DataType, old: Column, old_type: T.DataType, name: str) -> Column:
+    """`value` as `assigned` makes it of `target`, except that struct fields which it does not have stay as they are in `old`.
+
+    As delta-spark's `UPDATE SET *` under schema evolution: a null struct is one of nulls where such a field must be kept.
+    """
+    if not (isinstance(source, T.StructType) and isinstance(target, T.StructType) and isinstance(old_type, T.StructType)):
+        return assigned(value, source, target, name)
+    if not lacks_fields(source, target):
+        return assigned(value, source, target, name)
+    given = {field.name.lower(): field for field in source.fields}
+    had = {field.name.lower(): field for field in old_type.fields}
+    fields = []
+    for field in target.fields:
+        found, before = given.get(field.name.lower()), had.get(field.name.lower())
+        place = f"{name}.{field.name}"
+        if found is not None and before is not None:
+            parts = value.getField(found.name), old.getField(before.name)
+            inner = kept(parts[0], found.dataType, field.dataType, parts[1], before.dataType, place)
+        elif found is not None:
+            inner = assigned(value.getField(found.name), found.dataType, field.dataType, place)
+        elif before is not None:
+            inner = assigned(old.getField(before.name), before.dataType, field.dataType, place)
+        else:
+            inner = F.lit(None).cast(field.dataType)
+        fields.append(inner.alias(field.name))
+    return F.when(value.isNotNull() | old.isNotNull(), F.struct(*fields)).cast(target)
+
+
+def lacks_fields(source: T.DataType, target: T.DataType) -> bool:
+    """Whether a struct has no value for some field of the target, at any level of structs in structs."""
+    if not isinstance(source, T.StructType) or not isinstance(target, T.StructType):
+        return False
+    given = {field.name.lower(): field.dataType for field in source.fields}
+    return any(f.name.lower() not in given or lacks_fields(given[f.name.lower()], f.dataType) for f in target.fields)
+
+
+def _set_fields(
+    column: Column | None,
+    old: T.DataType,
+    type: T.StructType,
+    values: Mapping[tuple[str, ...], tuple[Column, T.DataType]],
+    path: tuple[str, ...],
 ) -> Column:
-    """The struct `column` at `path` with some of its fields given: a value and its type by the field's whole path."""
+    """The struct `column` (None: there is none yet) at `path` with some of its fields given: value and type by whole path."""
+    had = {field.name: field.dataType for field in old.fields} if isinstance(old, T.StructType) else {}
     fields = []
     for field in type.fields:
         here = (*path, field.name)
-        inner = column.getField(field.name)
+        before = None if column is None or field.name not in had else column.getField(field.name)
         if here in values:
             value, given = values[here]
             inner = assigned(value, given, field.dataType, ".".join(here))
         elif isinstance(field.dataType, T.StructType) and any(other[: len(here)] == here for other in values):
-            inner = rebuilt(inner, field.dataType, values, here)
+            inner = _set_fields(before, had.get(field.name, T.NullType()), field.dataType, values, here)
+        elif before is None:
+            inner = F.lit(None).cast(field.dataType)
+        else:
+            inner = assigned(before, had[field.name], field.dataType, ".".join(here))
         fields.append(inner.alias(field.name))
     return F.struct(*fields)
 
 
-def check_casts(spark: Session, casts: Iterable[tuple[T.DataType, T.DataType, str]]) -> None:
-    """Raise AnalysisError for the first (source, target, column) between whose types no cast leads. No job runs."""
+def check_casts(spark: Session, casts: Iterable[tuple[T.DataType, T.DataType, str]], fills: bool = False) -> None:
+    """Raise AnalysisError for the first (source, target, column) between whose types no cast leads. No job runs.
+
+    `fills` says that a struct may lack fields of the target's.
+    """
     for source, target, name in casts:
         if same_type(source, target):
             continue
+        if not fills and _lacks_anywhere(source, target):
+            raise _mismatch(source, target, name)
         try:
             spark.range(0).select(assigned(F.lit(None).cast(source), source, target, name)).schema  # noqa: B018
         except AnalysisException as error:
             raise _no_cast(source, target, name, error.getCondition()) from error
+
+
+def _lacks_anywhere(source: T.DataType, target: T.DataType) -> bool:
+    """Whether a struct anywhere in a type, also in arrays and maps, lacks fields of the target's."""
+    if isinstance(source, T.StructType) and isinstance(target, T.StructType):
+        given = {field.name.lower(): field.dataType for field in source.fields}
+        return any(f.name.lower() not in given or _lacks_anywhere(given[f.name.lower()], f.dataType) for f in target.fields)
+    if isinstance(source, T.ArrayType) and isinstance(target, T.ArrayType):
+        return _lacks_anywhere(source.elementType, target.elementType)
+    if isinstance(source, T.MapType) and isinstance(target, T.MapType):
+        return _lacks_anywhere(source.keyType, target.keyType) or _lacks_anywhere(source.valueType, target.valueType)
+    return False
 
 
 def same_type(a: T.DataType, b: T.DataType) -> bool:
@@ -153,14 +218,28 @@ def _mismatch(source: T.DataType, target: T.DataType, name: str) -> AnalysisErro
 
 
 def with_fields(
-    column: Expression, type: T.DataType, values: Mapping[tuple[str, ...], tuple[Expression, T.DataType]], path: tuple[str, ...]
+    column: Expression | None,
+    old: T.DataType,
+    type: T.DataType,
+    values: Mapping[tuple[str, ...], tuple[Expression, T.DataType]],
+    path: tuple[str, ...],
 ) -> Expression:
-    """The struct `column` at `path` with some of its fields given, by their whole paths; the others stay.
+    """The struct `column` at `path`, of type `old`, as one of `type` with some of its fields given, by their whole paths.
 
-    A null struct becomes one of nulls and what is given.
+    The others stay, and are null where `old` lacks them. A null struct, or none (`column` is None), becomes one of nulls and
+    what is given.
     """
     assert isinstance(type, T.StructType)
-    parts = [column, *(value for value, _ in values.values())]
+    parts = [*([column] if column else []), *(value for value, _ in values.values())]
     columns = {place: (value.column, given) for place, (value, given) in values.items()}
     text = ", ".join(f"{'.'.join(place)} = {value.text}" for place, (value, _) in values.items())
-    return Expression(rebuilt(column.column, type, columns, path), text, None, united(part.words for part in parts))
+    made = _set_fields(column.column if column else None, old, type, columns, path)
+    return Expression(lambda: made, text, None, united(part.words for part in parts))
+
+
+def keeping(
+    value: Expression, source: T.DataType, target: T.DataType, old: Expression, old_type: T.DataType, name: str
+) -> Expression:
+    """`kept` for expressions: one of type `target`."""
+    column = kept(value.column, source, target, old.column, old_type, name)
+    return Expression(lambda: column, value.text, None, united([value.words, old.words]))

@@ -85,6 +85,11 @@ def fitting(
     return demanded(rows, schema, demands, chosen, clause.isin(*written))
 
 
+def inserted_by(clauses: Sequence[int]) -> Column:
+    """Whether a changed row is one that some of the clauses insert."""
+    return F.col(FILE).isNull() & F.col(CLAUSE).isin(*clauses)
+
+
 def applying_pairs(query: ChangeQuery) -> Frame:
     """Each pair of a target row and a source row that changes it, with the columns of both sides in sight."""
     pairs = query.source.join(query.target, query.condition.column, "inner")

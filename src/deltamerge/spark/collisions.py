@@ -35,6 +35,13 @@ def collision_rows(query: ChangeQuery, target: Sequence[str], source: Sequence[s
     return [{"key": row[_KEY], "rows": row[_ROWS]} for row in found.to_pylist()]
 
 
+def collision_count(query: ChangeQuery) -> int:
+    """How many target rows several source rows change, by one job."""
+    grouped = applying_pairs(query).groupBy(FILE, ROW).agg(F.count("*").alias("n")).where(F.col("n") > 1)
+    found = collect(grouped.agg(F.count("*").alias("n")), "deltamerge: count the colliding rows")
+    return int(found["n"][0].as_py())
+
+
 def _struct(alias: str, names: Sequence[str]) -> Column:
     columns = [F.col(f"{quoted(alias)}.{quoted(name)}").alias(name) for name in names]
     return F.struct(*columns) if columns else F.struct(F.lit("any").alias("row"))

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from deltamerge.errors import ConstraintError
 from deltamerge.protocol.demands import Check, Demands
 from deltamerge.protocol.schema import StructType
+from deltamerge.spark.analysis import empty_frame, plain_message
 from deltamerge.spark.expression import quoted
-from deltamerge.spark.frames import Frame
+from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.schema import spark_type
 from deltamerge.spark.sqltext import united, words_of
 from deltamerge.worker.refusal import Refused
@@ -40,6 +43,23 @@ def demanded(rows: Frame, schema: StructType, demands: Demands, computed: Mappin
         refusal = F.raise_error(_refusal(check, schema)).cast("boolean")
         rows = rows.where(F.when(violated, refusal).otherwise(F.lit(True)))
     return rows
+
+
+def check_demands(spark: Session, schema: StructType, demands: Demands) -> None:
+    """Raise ConstraintError, before any job, for a check that is about a column that the table lacks, or can't be evaluated."""
+    if not demands.checks:
+        return
+    rows = empty_frame(spark, schema)
+    for check in demands.checks:
+        try:
+            rows.select(F.expr(check.text)).schema  # noqa: B018 - a Connect client analyses only when asked
+        except AnalysisException as error:
+            raise ConstraintError(
+                "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+                f"No row can meet the CHECK constraint {check.name} ({check.text}): {plain_message(str(error))}",
+                parameters={"constraintName": check.name, "expression": check.text},
+                hint="Drop the constraint, or add the column that it is about.",
+            ) from error
 
 
 def columns_in(schema: StructType, texts: list[str]) -> list[str]:

@@ -6,33 +6,41 @@ it surely makes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from sqlglot import exp
 
 from deltamerge.spark.adapter import tree_of
-from deltamerge.spark.frames import Session
-from deltamerge.spark.session import setting
-from deltamerge.spark.sqltext import identifiers_in, name_parts, parse, qualifiers_of, unseen_words, words_of
+from deltamerge.spark.frames import SparkType
+from deltamerge.spark.seen import seen
+from deltamerge.spark.sqltext import identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
 
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression over source and target columns.
+    """An expression over source and target columns; Spark's `column` of it is built when it is first asked for.
 
     `words` are the lower-case words that may name columns, None when it could be any; `tree` is None when nothing can
     be seen. `qualifiers` are the names before a dot, which may be aliases; `unseen` the words that the tree holds no
-    identifier for.
+    identifier for. `type` is known where nobody has to be asked.
     """
 
-    column: Column = field(compare=False)
+    build: Callable[[], Column] = field(compare=False, repr=False)
     text: str
     tree: exp.Expression | None = field(compare=False, default=None)
     words: frozenset[str] | None = None
     qualifiers: tuple[str, ...] = ()
     unseen: frozenset[str] = frozenset()
+    type: SparkType | None = field(compare=False, default=None)
+
+    @cached_property
+    def column(self) -> Column:
+        """The expression as Spark evaluates it."""
+        return self.build()
 
     def mentions(self, name: str) -> bool:
         """Whether the expression may use a column of this name; True when in doubt."""
@@ -46,31 +54,24 @@ class Expression:
 def from_user(value: str | Column) -> Expression:
     """The expression of an SQL text or a Column. Raises TypeError for anything else."""
     if isinstance(value, str):
-        tree = None if _read_otherwise(value) else parse(value)
+        tree = seen(value)
         words = words_of(value)
         if tree is None or tree.find(exp.Star) is not None:
             words = None
-        return Expression(F.expr(value), value, tree, words, qualifiers_of(value), unseen_words(tree))
+        column = F.expr(value)
+        return Expression(lambda: column, value, tree, words, qualifiers_of(value), unseen_words(tree))
     if isinstance(value, Column):
-        tree = tree_of(value)
-        return Expression(value, column_text(value), tree, _tree_words(tree), _tree_qualifiers(tree), unseen_words(tree))
+        tree = tree_of(value, seen)
+        return Expression(lambda: value, column_text(value), tree, _tree_words(tree), _tree_qualifiers(tree), unseen_words(tree))
     raise TypeError(f"an expression must be a string or a Column, not {type(value).__name__}")
 
 
-_READINGS = (('"', "spark.sql.ansi.doubleQuotedIdentifiers"), ("\\", "spark.sql.parser.escapedStringLiterals"))
-
-
-def _read_otherwise(text: str) -> bool:
-    """Whether the session reads the quotes or backslashes of a text in another way than `parse` does."""
-    return any(mark in text and setting(Session.active(), key, "false").lower() == "true" for mark, key in _READINGS)
-
-
-def from_name(*parts: str) -> Expression:
-    """The expression of a column, given by the parts of its name."""
+def from_name(*parts: str, type: SparkType | None = None) -> Expression:
+    """The expression of a column, given by the parts of its name, and its type if that is known."""
     text = ".".join(quoted(part) for part in parts)
     identifiers = [exp.to_identifier(part, quoted=True) for part in parts]
     tree = exp.column(*reversed(identifiers)) if len(parts) <= 4 else None
-    return Expression(F.col(text), text, tree, frozenset(part.lower() for part in parts))
+    return Expression(lambda: F.col(text), text, tree, frozenset(part.lower() for part in parts), type=type)
 
 
 def quoted(name: str) -> str:
@@ -98,6 +99,13 @@ def _tree_qualifiers(tree: exp.Expression | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part[0] for part in parts if len(part) > 1))
 
 
+def as_condition(expression: Expression) -> Expression:
+    """The expression where a truth value is wanted: a bare NULL, which has no type, is one that is never true."""
+    if not isinstance(expression.tree, exp.Null):
+        return expression
+    return replace(expression, build=lambda: F.lit(None).cast("boolean"))
+
+
 def null() -> Expression:
     """The expression NULL."""
-    return Expression(F.lit(None), "NULL", exp.Null(), frozenset())
+    return Expression(lambda: F.lit(None), "NULL", exp.Null(), frozenset())

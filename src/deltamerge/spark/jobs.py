@@ -24,8 +24,10 @@ from deltamerge.errors import (
     ExecutionError,
     InvalidDateTimeError,
     InvalidNumberError,
+    SourceLostError,
     StorageError,
 )
+from deltamerge.protocol.identity import EXHAUSTED
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.schema import nullable_frame, nullable_type
 from deltamerge.spark.session import described, settings
@@ -41,17 +43,27 @@ _FILE_HINTS = {
     "DELTAMERGE_AMBIGUOUS_COLUMN": "Write the file's rows again with columns whose names differ by more than case.",
     "DELTAMERGE_ANCIENT_DATETIME": "Write the file's rows again with Spark, told by its conf which calendar they are in.",
 }
+_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
 
 
-def collect(frame: Frame, description: str) -> pa.Table:
-    """The rows of a frame in Arrow, by one job. Raises DeltaMergeError with the cause of a failure."""
+def collect(frame: Frame, description: str, schema: T.StructType | None = None) -> pa.Table:
+    """The rows of a frame in Arrow, by one job. Raises DeltaMergeError with the cause of a failure.
+
+    Spark need not be asked for a `schema` that is known.
+    """
     spark = frame.sparkSession
+    with translating(), settings(spark), described(spark, description):
+        table: pa.Table = nullable_frame(frame, schema).toArrow()
+        return table
+
+
+@contextlib.contextmanager
+def translating() -> Iterator[None]:
+    """Failures of Spark within come out in this library's terms."""
     try:
-        with settings(spark), described(spark, description):
-            table: pa.Table = nullable_frame(frame).toArrow()
-            return table
+        yield
     except PySparkException as error:
         raise translated(error) from error
     except Exception as error:
@@ -111,6 +123,8 @@ def translated(error: Exception) -> DeltaMergeError:
         return _worker_failure(text)
     condition, message = _condition(error, text)
     kind: type[DeltaMergeError] = ExecutionError
+    if condition == _LOST or _LOST in text:
+        return SourceLostError(_LOST, f"Rows of the materialized source are lost: {message}", hint=_UNCHANGED)
     if condition.startswith(("CAST_OVERFLOW", "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO")):
         kind = ArithmeticDataError
     elif condition == "CAST_INVALID_INPUT":
@@ -127,7 +141,7 @@ def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMer
         hint = f"Install a pyarrow that is built with the store's file system, or move the file. {_UNCHANGED}"
         return StorageError(condition, message, parameters={"place": parameters[0]}, hint=hint)
     kind: type[DeltaMergeError] = ConstraintError
-    if condition == "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE":
+    if condition in ("DELTA_CAST_OVERFLOW_IN_TABLE_WRITE", EXHAUSTED):
         kind = ArithmeticDataError
     elif condition == "CAST_INVALID_INPUT":
         temporal = len(parameters) > 1 and parameters[1].startswith(("date", "timestamp"))

@@ -16,6 +16,7 @@ from deltamerge.log.snapshot import Snapshot
 from deltamerge.protocol.column_mapping import MappingMode, mapping_mode, physical_schema
 from deltamerge.protocol.partitions import decode_path, partition_folder
 from deltamerge.protocol.schema import StructField, fields_of, is_void, without_void
+from deltamerge.protocol.sized_text import SIZED_TEXT
 from deltamerge.spark.analysis import empty_frame
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
@@ -70,7 +71,7 @@ def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
         return False
     if not snapshot.partition_columns:
         return not pc.any(pc.match_substring_regex(files["path"], r"^([a-zA-Z][a-zA-Z0-9+.-]*:|/)")).as_py()
-    if any(str(field.type) not in _FOLDER_TYPES for field in snapshot.partition_schema):
+    if any(str(field.type) not in _FOLDER_TYPES or SIZED_TEXT in field.metadata for field in snapshot.partition_schema):
         return False
     folders = pc.replace_substring_regex(files["path"], r"/?[^/]*$", "").to_pylist()
     seen = set(zip(folders, map(tuple, files["partitionValues"].to_pylist()), strict=True))

@@ -40,9 +40,13 @@ def shown_schema(schema: StructType) -> StructType:
     return changed_fields(schema, shown)
 
 
-def nullable_frame(frame: Frame) -> Frame:
-    """The frame with every nested field, element and value nullable: Arrow can't hold a null struct of fields that are not."""
-    types = {field.name: (field.dataType, nullable_type(field.dataType)) for field in frame.schema.fields}
+def nullable_frame(frame: Frame, schema: SparkStruct | None = None) -> Frame:
+    """The frame with every nested field, element and value nullable: Arrow can't hold a null struct of fields that are not.
+
+    Spark need not be asked for a `schema` that is known.
+    """
+    fields = (frame.schema if schema is None else schema).fields
+    types = {field.name: (field.dataType, nullable_type(field.dataType)) for field in fields}
     if all(given == wanted for given, wanted in types.values()):
         return frame
     columns = []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
-from deltamerge.spark.adapter import is_connect
+from deltamerge.spark.adapter import is_connect, read_settings
 from deltamerge.spark.frames import Session
 
 _ARROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
@@ -50,19 +52,35 @@ def described(spark: Session, text: str) -> Iterator[None]:
         context.setLocalProperty("spark.job.description", before)
 
 
+_KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("known settings", default=MappingProxyType({}))
+CASE_SENSITIVE, TIME_ZONE = "spark.sql.caseSensitive", "spark.sql.session.timeZone"
+
+
+@contextlib.contextmanager
+def known_settings(spark: Session, keys: Iterable[str]) -> Iterator[None]:
+    """Settings that a whole operation asks for one by one, read together: on Connect each reading is a request."""
+    token = _KNOWN.set(MappingProxyType(read_settings(spark, keys)))
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
 def setting(spark: Session, key: str, default: str) -> str:
     """A session setting."""
-    return str(spark.conf.get(key, default))
+    known = _KNOWN.get()
+    value = known[key] if key in known else spark.conf.get(key, None)
+    return default if value is None else str(value)
 
 
 def case_sensitive(spark: Session) -> bool:
     """Whether names are told apart by case."""
-    return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    return setting(spark, CASE_SENSITIVE, "false").lower() == "true"
 
 
 def time_zone(spark: Session) -> str:
     """The session's time zone, in which timestamps without an offset are read."""
-    return str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
+    return setting(spark, TIME_ZONE, "UTC")
 
 
 def engine_name(spark: Session) -> str:

@@ -17,10 +17,11 @@ _OWNER = "__deltamerge_owner"
 def to_owners(frame: Frame, owners: int, inserters: int, spread_by: Sequence[str]) -> Frame:
     """The rows in `owners + inserters` partitions, ordered by position: file n's rows in partition n modulo `owners`.
 
-    Rows without a file are spread over the last `inserters` partitions by the columns `spread_by`.
+    Rows without a file are spread over the last `inserters` partitions by the columns `spread_by`; without such partitions
+    they are in the first.
     """
     keys = partition_keys(owners + inserters)
-    spread: Column = F.lit(owners)
+    spread: Column = F.lit(owners if inserters else 0)
     if inserters > 1:
         spread = F.pmod(F.xxhash64(*[F.col(quoted(name)) for name in spread_by]), F.lit(inserters)) + owners
     place = F.when(F.col(FILE).isNull(), spread.cast("int")).otherwise(F.pmod(F.col(FILE), F.lit(owners)))

@@ -6,18 +6,20 @@ checkpointed; one pass over it says how large it is, and brings the rows along w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltamerge.spark.adapter import estimated_bytes
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
-from deltamerge.spark.jobs import collect, local_frame
-from deltamerge.spark.schema import nullable_frame
+from deltamerge.spark.jobs import collect, local_frame, translating
+from deltamerge.spark.schema import nullable_frame, nullable_type
 from deltamerge.spark.session import settings
 from deltamerge.spark.writing import positional
 from deltamerge.worker.entry import sized_map
@@ -26,48 +28,94 @@ COLLECTED_BYTES = 64 << 20
 _TRUSTED_BYTES = 24 << 20
 _PART_BYTES = 800_000
 _WITHOUT_COLUMNS = "deltamerge row"  # Arrow does not carry rows without columns
+_NO_COLUMNS = T.StructType([T.StructField(_WITHOUT_COLUMNS, T.BooleanType())])
 _SIZED = T.StructType(
-    [T.StructField("rows", T.LongType()), T.StructField("bytes", T.LongType()), T.StructField("payload", T.BinaryType())]
+    [
+        T.StructField("rows", T.LongType()),
+        T.StructField("bytes", T.LongType()),
+        T.StructField("payload", T.BinaryType()),
+        T.StructField("limits", T.BinaryType()),
+    ]
 )
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source whose rows no longer change: the frame, its rows and (estimated) bytes, and its rows in Arrow when small."""
+    """A source whose rows no longer change: its rows and (estimated) bytes, and its rows in Arrow when small.
 
-    frame: Frame = field(repr=False)
+    `bounds` has the least and the greatest value of some columns of one that is not collected.
+    """
+
+    build: Callable[[], Frame] = field(repr=False)
     rows: int
     bytes: int
     collected: pa.Table | None = field(default=None, repr=False)
+    bounds: pa.Table | None = field(default=None, repr=False)
+
+    def limits(self, column: str) -> pa.Array | None:
+        """The least and the greatest value of a column, None when they are not known; nulls when all its values are null."""
+        table = self.bounds if self.collected is None else self.collected
+        if table is None or column not in table.column_names:
+            return None
+        found = pc.min_max(table.column(column))
+        return pa.array([found["min"], found["max"]], table.schema.field(column).type)
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The rows as a frame, made when Spark needs it."""
+        return self.build()
 
 
-def materialize(source: Frame, columns: Sequence[str]) -> Source:
-    """Evaluate `source` once, keeping `columns`. Raises DeltaMergeError with the cause when it fails."""
+def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] = ()) -> Source:
+    """Evaluate `source` once, keeping `columns`; of those `bounded` the limits are found out on the way.
+
+    Raises DeltaMergeError with the cause when it fails.
+    """
     spark = source.sparkSession
-    wanted = [F.col(quoted(name)) for name in columns] or [F.lit(True).alias(_WITHOUT_COLUMNS)]
-    chosen = nullable_frame(source.select(*wanted))
+    chosen, schema = _chosen(source, columns)
     estimate = estimated_bytes(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
-        return _local(spark, chosen.schema, collect(chosen, "deltamerge: read the source"))
-    with settings(spark):
+        return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
+    places = [place for place, name in enumerate(columns) if name in bounded]
+    with translating(), settings(spark):
         kept = chosen.localCheckpoint(eager=False)
-    parts = collect(positional(kept).mapInArrow(sized_map(_PART_BYTES), _SIZED), "deltamerge: materialize the source")
+    parts = collect(
+        positional(kept).mapInArrow(sized_map(_PART_BYTES, places), _SIZED), "deltamerge: materialize the source", _SIZED
+    )
     rows, size = (sum(parts[name].to_pylist()) for name in ("rows", "bytes"))
     if size > COLLECTED_BYTES:
-        return Source(kept, rows, size)
+        return Source(lambda: kept, rows, size, bounds=_bounds([columns[place] for place in places], parts))
     payloads = [payload for payload in parts["payload"].to_pylist() if payload is not None]
     if len(payloads) == parts.num_rows and payloads:
         table = pa.concat_tables([pa.ipc.open_stream(payload).read_all() for payload in payloads])
-        table = table.rename_columns(kept.columns)
+        table = table.rename_columns(schema.names)
     else:
-        table = collect(kept, "deltamerge: read the materialized source")
-    return _local(spark, kept.schema, table)
+        table = collect(kept, "deltamerge: read the materialized source", schema)
+    return _local(spark, schema, table)
+
+
+def _bounds(names: Sequence[str], parts: pa.Table) -> pa.Table:
+    """The limits that the parts of a source have reported, two rows a part."""
+    tables = [pa.ipc.open_stream(limits).read_all() for limits in parts["limits"].to_pylist()]
+    return pa.concat_tables(tables).rename_columns(list(names)) if tables and names else pa.table({})
 
 
 def single_row(spark: Session) -> Source:
     """A source of one row whose column no expression can name by accident; no job runs."""
-    return _local(spark, T.StructType([T.StructField(_WITHOUT_COLUMNS, T.BooleanType())]), pa.table({_WITHOUT_COLUMNS: [True]}))
+    return _local(spark, _NO_COLUMNS, pa.table({_WITHOUT_COLUMNS: [True]}))
 
 
 def _local(spark: Session, schema: T.StructType, table: pa.Table) -> Source:
-    return Source(local_frame(spark, table, schema), table.num_rows, table.nbytes, table)
+    return Source(lambda: local_frame(spark, table, schema), table.num_rows, table.nbytes, table)
+
+
+def _chosen(source: Frame, columns: Sequence[str]) -> tuple[Frame, T.StructType]:
+    """Some columns of the source, and their schema; as SQL text, which is one call to Spark however many there are."""
+    if not columns:
+        return source.select(F.lit(True).alias(_WITHOUT_COLUMNS)), T.StructType(
+            [T.StructField(_WITHOUT_COLUMNS, T.BooleanType())]
+        )
+    fields = {field.name: field for field in source.schema.fields}
+    schema = T.StructType([fields[name] for name in columns])
+    types = [T.StructField(field.name, nullable_type(field.dataType), field.nullable, field.metadata) for field in schema]
+    return nullable_frame(source.selectExpr(*map(quoted, columns)), schema), T.StructType(types)

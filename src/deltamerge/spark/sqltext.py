@@ -39,6 +39,13 @@ def unseen_words(tree: exp.Expression | None) -> frozenset[str]:
     return frozenset(word for words in found for word in words)
 
 
+def has_subquery(tree: exp.Expression | None, text: str) -> bool:
+    """Whether an expression asks a query of its own; what has no tree is judged by its words."""
+    if tree is not None:
+        return tree.find(exp.Select, exp.SetOperation, exp.Subquery) is not None
+    return any(token.token_type is TokenType.SELECT for token in tokens_of(text) or ())
+
+
 def words_of(text: str) -> frozenset[str] | None:
     """Every word of a text that might name a column, in lower case; None when the text can't be split into words."""
     try:
@@ -139,13 +146,30 @@ def with_literals(text: str, literal: Callable[[str | int], str]) -> str:
     """The text with each parameter marker (`:name`, or `?` by its number from 0) replaced by what `literal` says."""
     tokens = tokens_of(text) or []
     found, number = [], 0
+    typed = _within_struct_types(tokens)
     for n, token in enumerate(tokens):
         if token.token_type is TokenType.PLACEHOLDER:
             found.append((token.start, token.end + 1, literal(number)))
             number += 1
-        elif token.token_type is TokenType.COLON and n + 1 < len(tokens) and tokens[n + 1].start == token.end + 1:
+        elif (
+            token.token_type is TokenType.COLON
+            and n + 1 < len(tokens)
+            and tokens[n + 1].start == token.end + 1
+            and n not in typed
+        ):
             found.append((token.start, tokens[n + 1].end + 1, literal(tokens[n + 1].text)))
     return _replaced(text, found)
+
+
+def _within_struct_types(tokens: Sequence[Token]) -> frozenset[int]:
+    """The places of the tokens within the brackets of `STRUCT<..>`, where a colon stands between a field's name and its type."""
+    found, depth = [], 0
+    for n, token in enumerate(tokens):
+        if depth or (token.text == "<" and n and tokens[n - 1].text.upper() == "STRUCT"):
+            found.append(n)
+            signs = "" if token.token_type is TokenType.STRING else token.text
+            depth += signs.count("<") - signs.count(">")
+    return frozenset(found)
 
 
 def _replaced(text: str, places: Sequence[tuple[int, int, str]]) -> str:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.clustering import clustering_columns
 from deltamerge.log.files import FileChunk
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.statistics import row_counts
+from deltamerge.log.stats_columns import bound_type, indexed_fields
 from deltamerge.protocol.actions import DeletionVector
 from deltamerge.protocol.column_mapping import MappingMode, logical_schema, mapping_mode, stored_schema
 from deltamerge.protocol.deletion_vector import vector_reference
+from deltamerge.protocol.identity import is_identity
 from deltamerge.protocol.partitions import decode_path, parse_partition_values
 from deltamerge.protocol.properties import Properties
-from deltamerge.protocol.schema import ArrayType, MapType, StructType, arrow_type
+from deltamerge.protocol.schema import StructType, arrow_type
+from deltamerge.protocol.sized_text import sized_texts
 from deltamerge.storage import Store, locate
+from deltamerge.worker.bloom import BloomFilter
 from deltamerge.worker.keys import KeyFilter
 from deltamerge.worker.scan import FileTask, ScanSpec
 from deltamerge.worker.stats import StatsColumn
@@ -33,10 +38,13 @@ def data_store(store: Store) -> DataStore:
     return DataStore(store.spec.scheme, store.spec.root, store.spec.options)
 
 
-def file_tasks(snapshot: Snapshot, files: pa.Table, zone: str = "UTC", counted: bool = False) -> list[FileTask]:
-    """A task per row of a file table, numbered by the row; `counted` ones know the file's rows if its statistics do.
+def file_tasks(
+    snapshot: Snapshot, files: pa.Table, zone: str = "UTC", counted: bool = False, tracked: bool = False
+) -> list[FileTask]:
+    """A task per row of a file table, numbered by the row; `counted` ones know the file's rows if its statistics do,
+    `tracked` ones the ids of its rows.
 
-    Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be.
+    Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be, or a file without row ids.
     """
     partitions = files["partitionValues"].combine_chunks()
     columns = {}
@@ -45,6 +53,7 @@ def file_tasks(snapshot: Snapshot, files: pa.Table, zone: str = "UTC", counted: 
         columns[field.name] = parse_partition_values(texts, arrow_type(field.type), zone)
     vectors = _vectors(snapshot.store, files)
     rows = row_counts(FileChunk(files.combine_chunks())).to_pylist() if counted else [None] * files.num_rows
+    ids, versions = _row_ids(files) if tracked else ([None] * files.num_rows,) * 2
     return [
         FileTask(
             number,
@@ -52,9 +61,25 @@ def file_tasks(snapshot: Snapshot, files: pa.Table, zone: str = "UTC", counted: 
             {name: values[number] for name, values in columns.items()},
             vector=vectors.get(number),
             rows=rows[number],
+            base_row_id=ids[number],
+            row_version=versions[number],
         )
         for number, path in enumerate(files["path"].to_pylist())
     ]
+
+
+def _row_ids(files: pa.Table) -> tuple[list[int], list[int]]:
+    """The id of each file's first row, and the version that committed the file."""
+    ids, versions = files["baseRowId"].to_pylist(), files["defaultRowCommitVersion"].to_pylist()
+    for path, id, version in zip(files["path"].to_pylist(), ids, versions, strict=True):
+        if id is None or version is None:
+            raise CorruptTableError(
+                "DELTAMERGE_FILE_WITHOUT_ROW_IDS",
+                f"The table tracks its rows, but its file {path} has no baseRowId or no defaultRowCommitVersion.",
+                parameters={"path": path},
+                hint="A writer without support for row tracking added it; take delta.enableRowTracking from the table.",
+            )
+    return ids, versions
 
 
 def _vectors(store: Store, files: pa.Table) -> dict[int, Vector]:
@@ -62,70 +87,65 @@ def _vectors(store: Store, files: pa.Table) -> dict[int, Vector]:
     descriptors = files["deletionVector"].combine_chunks()
     numbers = pc.indices_nonzero(descriptors.is_valid())
     found: dict[int, Vector] = {}
-    own = data_store(store)
     for number, path, value in zip(
         numbers.to_pylist(), files["path"].take(numbers).to_pylist(), descriptors.take(numbers).to_pylist(), strict=True
     ):
-        descriptor = DeletionVector.from_json(value)
-        reference = vector_reference(descriptor, path)
-        if reference is None:
-            found[number] = Vector(descriptor)
-        else:
-            place, name = locate(store, reference)
-            found[number] = Vector(descriptor, own if place is store else data_store(place), name)
+        vector = vector_at(store, DeletionVector.from_json(value), path)
+        assert vector is not None
+        found[number] = vector
     return found
 
 
-def scan_spec(snapshot: Snapshot, schema: StructType, keys: KeyFilter | None, ranked: bool = False) -> ScanSpec:
+def vector_at(store: Store, descriptor: DeletionVector | None, path: str) -> Vector | None:
+    """The deletion vector of the data file at `path` as a worker finds it. Raises CorruptTableError for a broken descriptor."""
+    if descriptor is None:
+        return None
+    reference = vector_reference(descriptor, path)
+    if reference is None:
+        return Vector(descriptor)
+    place, name = locate(store, reference)
+    return Vector(descriptor, data_store(place), name)
+
+
+def scan_spec(snapshot: Snapshot, schema: StructType, keys: KeyFilter | BloomFilter | None, ranked: bool = False) -> ScanSpec:
     """How to read columns of the table."""
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
-    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked)
+    padded = tuple((text.path, text.length) for text in sized_texts(schema) if text.padded)
+    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked, padded)
 
 
 def write_spec(snapshot: Snapshot) -> WriteSpec:
     """How to write data files of the table."""
     properties = snapshot.properties
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
+    stats = stats_columns(snapshot.data_schema, properties, clustering_columns(snapshot))
     return WriteSpec(
         store=data_store(snapshot.store),
         schema=logical_schema(snapshot.schema, mode),
         stored=stored_schema(snapshot.data_schema),
         partition_columns=snapshot.partition_columns,
-        stats=stats_columns(snapshot.data_schema, properties),
+        stats=_with_identities(stats, snapshot.data_schema),
         required=tuple(_required(snapshot.schema)),
-        lengths=_lengths(snapshot.schema),
+        lengths=tuple((text.path, text.length) for text in sized_texts(snapshot.schema)),
         codec=properties.compression,
+        target_bytes=properties.target_file_size,
         prefix_length=properties.prefix_length(mode is not MappingMode.NONE),
     )
 
 
-_NAME_TOKEN = re.compile(r"`((?:[^`]|``)*)`|([^`.,\s][^`.,]*)|([.,])")
-_WITHOUT_BOUNDS = ("boolean", "binary", "void", "variant")
+def stats_columns(
+    schema: StructType, properties: Properties, clustered: Sequence[tuple[str, ...]] = ()
+) -> tuple[StatsColumn, ...]:
+    """The columns of data files that get statistics, as `indexed_fields` of the log gives them."""
+    indexed = indexed_fields(schema, properties, clustered)
+    return tuple(StatsColumn(path, arrow_type(field.type), bound_type(field) is not None) for path, field in indexed)
 
 
-def stats_columns(schema: StructType, properties: Properties) -> tuple[StatsColumn, ...]:
-    """The columns of data files that get statistics: the first leaves, as many as the table's properties say, or those named.
-
-    Source: delta-spark's StatisticsCollection.
-    """
-    leaves = list(_leaves(schema, ()))
-    if properties.stats_columns is not None:
-        wanted = _listed_names(properties.stats_columns.lower())
-        folded = [(tuple(name.lower() for name in path), leaf) for path, leaf in leaves]
-        return tuple(leaf for path, leaf in folded if any(path[: len(name)] == name for name in wanted))
-    count = properties.indexed_columns
-    return tuple(leaf for _, leaf in (leaves if count < 0 else leaves[:count]))
-
-
-def _listed_names(text: str) -> list[tuple[str, ...]]:
-    """The names in a comma-separated list, each as its parts; backquotes keep dots and commas within a part."""
-    names: list[list[str]] = [[]]
-    for quoted, plain, mark in _NAME_TOKEN.findall(text):
-        if mark == ",":
-            names.append([])
-        elif not mark:
-            names[-1].append(plain.strip() or quoted.replace("``", "`"))
-    return [tuple(name) for name in names if name]
+def _with_identities(columns: tuple[StatsColumn, ...], schema: StructType) -> tuple[StatsColumn, ...]:
+    """The columns and, so that their high-water marks are known after a write, all identity columns."""
+    known = {column.path for column in columns}
+    identities = (StatsColumn((field.physical_name,), arrow_type(field.type), True) for field in schema if is_identity(field))
+    return (*columns, *(column for column in identities if column.path not in known))
 
 
 def _required(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -135,24 +155,3 @@ def _required(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[
             yield (*path, field.name)
         if isinstance(field.type, StructType):
             yield from _required(field.type, (*path, field.name))
-
-
-_SIZED_TEXT = re.compile(r"(?:var)?char\((\d+)\)")
-
-
-def _lengths(schema: StructType) -> dict[str, int]:
-    """The most characters that each CHAR and VARCHAR column holds."""
-    found = {f.name: _SIZED_TEXT.fullmatch(str(f.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))) for f in schema}
-    return {name: int(match[1]) for name, match in found.items() if match}
-
-
-def _leaves(
-    schema: StructType, logical: tuple[str, ...], physical: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], StatsColumn]]:
-    for field in schema:
-        path, stored = (*logical, field.name), (*physical, field.physical_name)
-        if isinstance(field.type, StructType):
-            yield from _leaves(field.type, path, stored)
-        else:
-            bounded = not isinstance(field.type, ArrayType | MapType) and field.type.name not in _WITHOUT_BOUNDS
-            yield path, StatsColumn(stored, arrow_type(field.type), bounded and "__COLLATIONS" not in field.metadata)

@@ -11,11 +11,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.demands import NO_DEMANDS, Demands, default_of
+from deltamerge.protocol.identity import Identity
 from deltamerge.protocol.schema import StructType
+from deltamerge.spark.adapter import estimated_bytes
 from deltamerge.spark.casts import assigned, check_casts
 from deltamerge.spark.demands import demanded
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.identity import numbered
 from deltamerge.spark.jobs import local_frame
 from deltamerge.spark.schema import to_spark
 from deltamerge.worker.entry import apply_map, arrow_stream, payload_map, write_map
@@ -23,7 +26,8 @@ from deltamerge.worker.results import RESULT_SCHEMA
 from deltamerge.worker.rewrite import ChangeSpec
 from deltamerge.worker.write import WriteSpec
 
-_RESULT: T.StructType = from_arrow_schema(RESULT_SCHEMA)
+_FEW_BYTES = 24 << 20
+RESULT_TYPE: T.StructType = from_arrow_schema(RESULT_SCHEMA)
 
 
 def positional(rows: Frame) -> Frame:
@@ -33,7 +37,7 @@ def positional(rows: Frame) -> Frame:
 
 def written_frame(rows: Frame, spec: ChangeSpec) -> Frame:
     """Apply ordered change rows to the files that they belong to; result rows."""
-    return positional(rows).mapInArrow(apply_map(spec, rows.columns), _RESULT)
+    return positional(rows).mapInArrow(apply_map(spec, rows.columns), RESULT_TYPE)
 
 
 def payload_frame(spark: Session, pieces: Sequence[pa.Table], spec: ChangeSpec) -> Frame:
@@ -42,13 +46,20 @@ def payload_frame(spark: Session, pieces: Sequence[pa.Table], spec: ChangeSpec) 
     numbers = pa.array(range(len(pieces)), pa.int32())
     fields = [T.StructField("number", T.IntegerType()), T.StructField("payload", T.BinaryType())]
     frame = local_frame(spark, pa.table({"number": numbers, "payload": payloads}), T.StructType(fields))
-    return frame.mapInArrow(payload_map(spec), _RESULT)
+    return frame.mapInArrow(payload_map(spec), RESULT_TYPE)
 
 
-def laid_out(frame: Frame, schema: StructType, partition_columns: Sequence[str], demands: Demands = NO_DEMANDS) -> Frame:
+def laid_out(
+    frame: Frame,
+    schema: StructType,
+    partition_columns: Sequence[str],
+    demands: Demands = NO_DEMANDS,
+    identities: Sequence[Identity] = (),
+) -> Frame:
     """A frame's rows as rows of a table: columns by name, cast; what the frame lacks is generated, the default or null.
 
-    A partition's rows come together. Rows that violate a demand fail when they are evaluated.
+    A partition's rows come together. Rows that violate a demand fail when they are evaluated. `identities` are numbered,
+    densely when the frame is small.
 
     Raises AnalysisError for a column that the table does not have, or whose type can't be cast.
     """
@@ -74,12 +85,21 @@ def laid_out(frame: Frame, schema: StructType, partition_columns: Sequence[str],
             value = F.col(quoted(given.name))
             columns.append(assigned(value, given.dataType, field.dataType, field.name).alias(field.name))
     rows = frame.select(*columns)
-    if demands:
-        left_out = {name: F.lit(name.lower() not in fields) for name, _ in demands.generated}
-        rows = demanded(rows, schema, demands, left_out, F.lit(True))
+    left_out = {name: F.lit(name.lower() not in fields) for name, _ in demands.generated}
+    if not identities:
+        return _together(demanded(rows, schema, demands, left_out, F.lit(True)) if demands else rows, partition_columns)
+    estimate = estimated_bytes(frame)
+    few = estimate is not None and estimate <= _FEW_BYTES
+    placed = rows.coalesce(1) if few else _together(rows, partition_columns)
+    rows = numbered(placed, dict.fromkeys(identities, F.lit(True)), partitions=1 if few else None)
+    return demanded(rows, schema, demands, left_out, F.lit(True)) if demands else rows
+
+
+def _together(rows: Frame, partition_columns: Sequence[str]) -> Frame:
+    """The rows with those of each partition in as few tasks as fit."""
     return rows.hint("rebalance", *[F.col(quoted(name)) for name in partition_columns]) if partition_columns else rows
 
 
 def data_frame(rows: Frame, spec: WriteSpec) -> Frame:
     """Write rows of the table's schema into new files; result rows."""
-    return positional(rows).mapInArrow(write_map(spec), _RESULT)
+    return positional(rows).mapInArrow(write_map(spec), RESULT_TYPE)

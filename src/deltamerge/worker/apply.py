@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from deltamerge.worker.feed import INSERT, FeedWriter
 from deltamerge.worker.mark import FileMarker
-from deltamerge.worker.results import ADD, COUNTS, MARKED, TOUCHED, result_batch, written_row
-from deltamerge.worker.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, conform_column
+from deltamerge.worker.results import ADD, CHANGE, COUNTS, MARKED, TOUCHED, result_batch, written_row
+from deltamerge.worker.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, inserted_rows
 from deltamerge.worker.scan import FILE
 from deltamerge.worker.write import PartitionWriters
 
@@ -21,6 +22,7 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
     Yields result batches: the files written, replaced and marked, and counts: per clause, then copied, then collisions.
     """
     inserts = PartitionWriters(spec.write, number)
+    feed = None if spec.feed is None else FeedWriter(spec.feed, number)
     counts = np.zeros(len(spec.clauses) + 2, np.int64)
     changer = FileMarker if spec.rewrite_share else FileRewriter
     current: FileMarker | FileRewriter | None = None
@@ -32,19 +34,26 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
             for file, hits in _runs(pa.Table.from_batches([batch])):
                 if file is None:
                     counts[: len(spec.clauses)] += np.bincount(hits.column(CLAUSE).to_numpy(), minlength=len(spec.clauses))
-                    inserts.write(inserted_rows(spec.write.schema, hits))
+                    inserted = inserted_rows(spec.write.schema, hits)
+                    inserts.write(inserted)
+                    if feed is not None:
+                        feed.write(inserted, INSERT)
                     continue
                 if current is None or file != open_file:
                     if current is not None:
                         finished.append(current.finish())
-                    current, open_file = changer(spec, spec.files[file], number, inserts), file
+                    current, open_file = changer(spec, spec.files[file], number, inserts, feed), file
                 current.feed(hits)
         if current is not None:
             finished.append(current.finish())
             current = None
         rows += [written_row(ADD, written) for written in inserts.close()]
+        if feed is not None:
+            rows += [written_row(CHANGE, written) for written in feed.close()]
     except BaseException:
         inserts.discard()
+        if feed is not None:
+            feed.discard()
         if current is not None:
             current.discard()
         for done in finished:
@@ -62,11 +71,6 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
             rows.append({"kind": MARKED, "file": done.file, "rows": done.rows, "positions": done.vector})
     rows.append({"kind": COUNTS, "counts": counts.tolist()})
     yield result_batch(rows)
-
-
-def inserted_rows(schema: pa.Schema, hits: pa.Table) -> pa.Table:
-    """Inserted rows as the table's rows."""
-    return pa.table([conform_column(hits.column(field.name), field.type) for field in schema], schema=schema)
 
 
 def _runs(table: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:

@@ -6,7 +6,7 @@ narrower types are widened. Source: PROTOCOL.md, "Reader Requirements for Column
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.protocol.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
+from deltamerge.protocol.sized_text import ELEMENT, KEY, VALUE, TextPath
 from deltamerge.worker.refusal import Refused
 
 
@@ -87,6 +88,46 @@ def conform(values: Any, type: pa.DataType) -> Any:
     if pa.types.is_timestamp(type) and pa.types.is_timestamp(values.type):
         return pc.cast(values, pa.timestamp(values.type.unit, type.tz)).cast(type, safe=False)
     return values.cast(type)
+
+
+def within(values: Any, path: TextPath) -> Any:
+    """What a chunked array holds at a path within it; nothing of values whose parent is null."""
+    for step in path:
+        type = values.type
+        if pa.types.is_struct(type):
+            values = pc.struct_field(values, [type.get_field_index(step)])
+        else:
+            if pa.types.is_map(type):
+                parts = [chunk.keys if step == KEY else chunk.items for chunk in values.chunks]
+                lists = [
+                    pa.ListArray.from_arrays(_offsets(chunk), part, mask=_mask(chunk))
+                    for chunk, part in zip(values.chunks, parts, strict=True)
+                ]
+                values = pa.chunked_array(lists, pa.list_(type.key_type if step == KEY else type.item_type))
+            values = pc.list_flatten(values)
+    return values
+
+
+def padded(values: Any, lengths: Sequence[tuple[TextPath, int]]) -> Any:
+    """An array or chunked array whose texts at the given paths are filled up with blanks to their lengths."""
+    type = values.type
+
+    def below(part: Any, step: str) -> Any:
+        return padded(part, [(path[1:], length) for path, length in lengths if path[0] == step])
+
+    if not lengths:
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([padded(chunk, lengths) for chunk in values.chunks], type)
+    if pa.types.is_struct(type):
+        children = [below(values.field(at), field.name) for at, field in enumerate(type)]
+        return pa.StructArray.from_arrays(children, fields=list(type), mask=_mask(values))
+    if pa.types.is_list(type):
+        return pa.ListArray.from_arrays(_offsets(values), below(values.values, ELEMENT), type=type, mask=_mask(values))
+    if pa.types.is_map(type):
+        keys, items = below(values.keys, KEY), below(values.items, VALUE)
+        return pa.MapArray.from_arrays(_offsets(values), keys, items, type=type, mask=_mask(values))
+    return pc.utf8_rpad(values, lengths[0][1])
 
 
 def _mapped(type: pa.DataType) -> bool:

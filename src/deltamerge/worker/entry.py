@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltamerge.worker.apply import apply_changes
+from deltamerge.worker.bloom import key_hashes
 from deltamerge.worker.results import ADD, result_batch, written_row
 from deltamerge.worker.rewrite import ChangeSpec, conform_column
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec, scan_file
@@ -70,21 +73,49 @@ def payload_map(spec: ChangeSpec) -> ArrowMap:
     return run
 
 
-def sized_map(limit: int) -> ArrowMap:
-    """Rows in; one row out: how many they are, their bytes, and the rows themselves unless they exceed `limit` bytes."""
+def sized_map(limit: int, bounded: Sequence[int] = ()) -> ArrowMap:
+    """Rows in; one row out: how many they are, their bytes, the rows themselves unless they exceed `limit` bytes, and limits.
+
+    The limits are two rows with the least and the greatest values of the columns at the places `bounded`.
+    """
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         rows = size = 0
         kept: list[pa.RecordBatch] = []
+        limits: pa.Table | None = None
         for batch in batches:
             rows, size = rows + batch.num_rows, size + batch.nbytes
             kept = [*kept, batch] if size <= limit else []
+            limits = _limits(pa.Table.from_batches([batch.select(list(bounded))]), limits)
         payload = arrow_stream(pa.Table.from_batches(kept)) if kept else None
-        if rows:
-            values = [pa.array([rows]), pa.array([size]), pa.array([payload], pa.binary())]
-            yield pa.RecordBatch.from_arrays(values, names=["rows", "bytes", "payload"])
+        if rows and limits is not None:
+            found = [payload, arrow_stream(limits)]
+            values = [pa.array([rows]), pa.array([size]), *(pa.array([value], pa.binary()) for value in found)]
+            yield pa.RecordBatch.from_arrays(values, names=["rows", "bytes", "payload", "limits"])
 
     return run
+
+
+def hash_map(null_safe: Sequence[bool]) -> ArrowMap:
+    """Keys in, a column each; one row out: the distinct hashes of those that can match, as the bytes of 32-bit integers."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        parts = [np.zeros(0, np.uint32)]
+        for batch in batches:
+            hashes, possible = key_hashes(batch.columns, null_safe)
+            parts.append(hashes[possible])
+        found = np.unique(np.concatenate(parts)).tobytes()
+        yield pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], names=["hashes"])
+
+    return run
+
+
+def _limits(rows: pa.Table, before: pa.Table | None) -> pa.Table:
+    """Two rows: the least and the greatest values of each column, those known `before` included."""
+    table = rows if before is None else pa.concat_tables([rows, before])
+    found = [(pc.min_max(column), column.type) for column in table.columns]
+    columns = [pa.array([limits["min"], limits["max"]], type) for limits, type in found]
+    return pa.table(columns, schema=table.schema)
 
 
 def arrow_stream(table: pa.Table) -> bytes:

@@ -12,21 +12,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltamerge.protocol.roaring import Positions, decode, encode
+from deltamerge.worker.feed import FeedWriter
 from deltamerge.worker.hits import DistinctHits
-from deltamerge.worker.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, new_rows
+from deltamerge.worker.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, updated_rows
 from deltamerge.worker.scan import ROW, FileTask, RowGroup, open_parquet, read_columns, row_groups
+from deltamerge.worker.tracking import tracked
 from deltamerge.worker.vectors import read_vector
 from deltamerge.worker.write import PartitionWriters
 
 
 class FileMarker:
-    """Marks rows of one file. `feed` it the modified rows in order of position, then `finish`; new versions go to `others`."""
+    """Marks rows of one file. `feed` it the modified rows in order of position, then `finish`.
 
-    def __init__(self, spec: ChangeSpec, task: FileTask, number: int, others: PartitionWriters) -> None:
+    New versions of rows go to `others`, changes to `feed`.
+    """
+
+    def __init__(
+        self, spec: ChangeSpec, task: FileTask, number: int, others: PartitionWriters, feed: FeedWriter | None = None
+    ) -> None:
         self._spec = spec
         self._task = task
         self._number = number
         self._others = others
+        self._feed = feed
         self._distinct = DistinctHits(spec.folds_duplicates)
         self._old = _OldRows(spec, task)
         self._marked: list[Positions] = []
@@ -36,15 +44,11 @@ class FileMarker:
     def feed(self, hits: pa.Table) -> None:
         """Take the next modified rows, whose positions are not below those before."""
         hits = self._distinct.take(hits)
-        positions = hits.column(ROW).to_numpy()
-        clauses = hits.column(CLAUSE).to_numpy()
-        self._marked.append(positions)
-        self._counts += np.bincount(clauses, minlength=len(self._counts))
-        updates = np.isin(clauses, self._spec.updates)
-        if updates.any():
-            if not updates.all():
-                hits, positions, clauses = hits.filter(pa.array(updates)), positions[updates], clauses[updates]
-            self._others.write(new_rows(self._spec, self._old.take(positions), hits, clauses))
+        self._marked.append(hits.column(ROW).to_numpy())
+        self._counts += np.bincount(hits.column(CLAUSE).to_numpy(), minlength=len(self._counts))
+        updated = updated_rows(self._spec, hits, self._old.take, self._feed)
+        if updated is not None:
+            self._others.write(updated)
 
     def finish(self) -> ChangedFile:
         """The file's vector, in which all rows modified and deleted before are; or what is left of the file, written again."""
@@ -61,7 +65,7 @@ class FileMarker:
             return self._changed()
         if self._is_marked(len(gone), rows):
             return self._changed(vector=encode(gone), rows=rows)
-        self._copy = FileRewriter(self._spec, self._task, self._number, self._others, decode(encode(gone)))
+        self._copy = FileRewriter(self._spec, self._task, self._number, self._others, deleted=decode(encode(gone)))
         copied = self._copy.finish()
         return self._changed(written=copied.written, copied=copied.copied)
 
@@ -80,12 +84,15 @@ class FileMarker:
 
 
 class _OldRows:
-    """The columns that updated rows keep, read from the row groups that hold such rows; the file is opened when it must be."""
+    """Columns of modified rows as they were, read from the row groups that hold such rows.
+
+    The file is opened when it must be.
+    """
 
     def __init__(self, spec: ChangeSpec, task: FileTask) -> None:
         self._store = spec.write.store
         self._task = task
-        self._schema = pa.schema([field for field in spec.write.schema if field.name in spec.kept_columns])
+        self._schema = pa.schema([field for field in spec.write.schema if field.name in spec.old_columns])
         self._source: Any = None
         self._file: pq.ParquetFile | None = None
         self._groups: list[RowGroup] = []
@@ -97,7 +104,7 @@ class _OldRows:
         return int(self._opened().metadata.num_rows)
 
     def take(self, positions: Positions) -> pa.Table:
-        """The kept columns of the rows at ascending positions."""
+        """The columns of the rows at ascending positions."""
         if not len(self._schema):
             return self._schema.empty_table()
         file = self._opened()
@@ -125,5 +132,6 @@ class _OldRows:
     def _group(self, file: pq.ParquetFile, group: int) -> pa.Table:
         if self._read is None or self._read[0] != group:
             self._read = None
-            self._read = group, read_columns(file, group, self._schema, self._task.partition)
+            rows = read_columns(file, group, self._schema, self._task.partition)
+            self._read = group, tracked(rows, self._task, self._groups[group].first_row)
         return self._read[1]

@@ -2,12 +2,12 @@
 
 Unmodified rows never leave Arrow; rows that the file's deletion vector deletes stay behind. Modified rows arrive ordered by
 position and are worked in as the file streams by, so that memory holds a batch of the file and the modified rows of that
-batch, whatever their sizes.
+batch, and a batch that is read ahead, whatever their sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.protocol.roaring import RowSet
+from deltamerge.worker.ahead import ahead
 from deltamerge.worker.calendar import gregorian
 from deltamerge.worker.columns import conform_table, stored_names
+from deltamerge.worker.feed import DELETE, POSTIMAGE, PREIMAGE, FeedWriter
 from deltamerge.worker.hits import DistinctHits
 from deltamerge.worker.refusal import in_file
 from deltamerge.worker.scan import ROW, FileTask, open_parquet, with_partition
+from deltamerge.worker.tracking import ROW_VERSION, TRACKED, tracked
 from deltamerge.worker.vectors import living, read_vector
-from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec, WrittenFile, split_by_partition
+from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec, WrittenFile, partition_key, split_by_partition
 
 CLAUSE = "__deltamerge_clause"
+# Smaller files than that, in bytes, are put together with others of their partition when they are written again.
+SMALL_FILE = 1 << 20
 _BATCH_ROWS = 131_072
 
 
@@ -41,7 +46,8 @@ class ChangeSpec:
     """How modified rows are applied. Rows carry FILE, ROW, CLAUSE (an index into `clauses`) and columns of new values.
 
     `folds_duplicates` says that a target row may be hit more than once, which counts once. A file is written again when
-    more than `rewrite_share` of its rows are gone, else they are marked; 0 says that nothing is ever marked.
+    more than `rewrite_share` of its rows are gone, else they are marked; 0 says that nothing is ever marked. With a `feed`,
+    change data files are written by that specification.
     """
 
     write: WriteSpec
@@ -49,6 +55,7 @@ class ChangeSpec:
     files: Mapping[int, FileTask]
     folds_duplicates: bool = False
     rewrite_share: float = 0.0
+    feed: WriteSpec | None = None
 
     @property
     def updates(self) -> list[int]:
@@ -56,9 +63,11 @@ class ChangeSpec:
         return [number for number, clause in enumerate(self.clauses) if clause.kind == "update"]
 
     @property
-    def kept_columns(self) -> frozenset[str]:
-        """The columns that some update leaves as they are."""
+    def old_columns(self) -> frozenset[str]:
+        """The columns of modified rows that are needed as they were: those that some update keeps, for the feed all."""
         names = frozenset(self.write.schema.names)
+        if self.feed is not None:
+            return names
         return names - names.intersection(*(self.clauses[number].assigned for number in self.updates))
 
 
@@ -81,22 +90,33 @@ class ChangedFile:
 class FileRewriter:
     """Rewrites one file. `feed` it the modified rows in order of position, then `finish`.
 
-    Rows whose new values belong to another partition go to `others`. `deleted` rows stay behind, by default the vector's.
+    Rows whose new values belong to another partition go to `others`, and all rows of a small file do: so that small files
+    and inserted rows come together. Changes go to `feed`. `deleted` rows stay behind, by default the vector's.
     """
 
     def __init__(
-        self, spec: ChangeSpec, task: FileTask, number: int, others: PartitionWriters, deleted: RowSet | None = None
+        self,
+        spec: ChangeSpec,
+        task: FileTask,
+        number: int,
+        others: PartitionWriters,
+        feed: FeedWriter | None = None,
+        deleted: RowSet | None = None,
     ) -> None:
         self._spec = spec
         self._task = task
         folder = task.name.rpartition("/")[0]
+        if spec.write.store.is_elsewhere(task.name):
+            folder = spec.write.folder({name: task.partition[name] for name in spec.write.partition_columns})
         self._writer = DataFileWriter(spec.write, task.partition, folder, number, rolls=False)
         self._others = others
+        self._feed = feed
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
         self._source = spec.write.store.open(task.name)
+        self._is_small = self._source.size() < SMALL_FILE
         self._file = open_parquet(self._source, task.name, spec.write.store.remote)
         self._deleted = read_vector(task.vector, task.name, self._file.metadata.num_rows) if deleted is None else deleted
-        self._batches = self._read()
+        self._batches = self._read() if self._is_small else ahead(self._read())
         self._batch: pa.Table | None = None
         self._start = 0
         self._pending: list[pa.Table] = []
@@ -121,21 +141,24 @@ class FileRewriter:
 
     def discard(self) -> None:
         """Delete what was written."""
+        self._batches.close()
         self._source.close()
         self._writer.discard()
 
-    def _read(self) -> Iterator[pa.Table]:
+    def _read(self) -> Generator[pa.Table, None, None]:
         schema = self._spec.write.schema
         stored = pa.schema([field for field in schema if field.name not in self._task.partition])
         with in_file(self._task.name):
             names = stored_names(self._file, stored)
+            first = 0
             # One call a row group: what is fetched together, of a remote file, is held until the next call.
             for group in range(self._file.num_row_groups):
                 batches = self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
                 with self._spec.write.store.naming(self._task.name):
                     for batch in batches:
                         table = conform_table(gregorian(pa.Table.from_batches([batch]), self._file), stored)
-                        yield with_partition(table, schema, self._task.partition, table.num_rows)
+                        yield tracked(with_partition(table, schema, self._task.partition, table.num_rows), self._task, first)
+                        first += table.num_rows
 
     def _advance(self, known: int | None) -> None:
         """Write every batch whose hits are all known: those that end at or before position `known`, all for None."""
@@ -164,37 +187,76 @@ class FileRewriter:
         stays = living(self._deleted, start, batch.num_rows)
         if hits is None:
             kept = batch if stays is None else batch.filter(pa.array(stays))
-            self._copied += kept.num_rows
-            self._writer.write(kept)
+            self._keep(kept)
             return
-        positions = hits.column(ROW).to_numpy() - start
-        clauses = hits.column(CLAUSE).to_numpy()
-        self._counts += np.bincount(clauses, minlength=len(self._counts))
+        self._counts += np.bincount(hits.column(CLAUSE).to_numpy(), minlength=len(self._counts))
         stays = np.ones(batch.num_rows, np.bool_) if stays is None else stays
-        stays[positions] = False
-        kept = batch.filter(pa.array(stays))
-        self._copied += kept.num_rows
-        updates = np.isin(clauses, self._spec.updates)
-        self._writer.write(kept)
-        if updates.any():
-            old = batch.take(pa.array(positions[updates]))
-            self._write_updated(new_rows(self._spec, old, hits.filter(pa.array(updates)), clauses[updates]))
+        stays[hits.column(ROW).to_numpy() - start] = False
+        self._keep(batch.filter(pa.array(stays)))
+        updated = updated_rows(self._spec, hits, lambda rows: batch.take(pa.array(rows - start)), self._feed)
+        if updated is not None:
+            self._write_updated(updated)
+
+    def _keep(self, rows: pa.Table) -> None:
+        self._copied += rows.num_rows
+        self._write(rows)
+
+    def _write(self, rows: pa.Table) -> None:
+        if self._is_small:
+            self._others.write_to(self._task.partition, rows)
+        else:
+            self._writer.write(rows)
 
     def _write_updated(self, rows: pa.Table) -> None:
         if not self._moves:
-            self._writer.write(rows)
+            self._write(rows)
             return
-        for partition, part in split_by_partition(rows, self._spec.write.partition_columns):
-            stays = all(value.equals(self._task.partition[name]) for name, value in partition.items())
-            (self._writer if stays else self._others).write(part)
+        if self._is_small:
+            self._others.write(rows)
+            return
+        columns = self._spec.write.partition_columns
+        here = partition_key({name: self._task.partition[name] for name in columns})
+        for partition, part in split_by_partition(rows, columns):
+            (self._writer if partition_key(partition) == here else self._others).write(part)
+
+
+def updated_rows(
+    spec: ChangeSpec, hits: pa.Table, old_rows: Callable[[np.ndarray[Any, Any]], pa.Table], feed: FeedWriter | None
+) -> pa.Table | None:
+    """The updated ones among the modified rows, as they are afterwards; None when there are none. All changes go to `feed`.
+
+    `old_rows` gives the rows at some positions as they were.
+    """
+    if not hits.num_rows:
+        return None
+    clauses = hits.column(CLAUSE).to_numpy()
+    updates = np.isin(clauses, spec.updates)
+    updated = hits if updates.all() else hits.filter(pa.array(updates))
+    if feed is None:
+        if not updated.num_rows:
+            return None
+        return new_rows(spec, old_rows(updated.column(ROW).to_numpy()), updated, clauses[updates])
+    old = old_rows(hits.column(ROW).to_numpy())
+    feed.write(old, np.where(updates, PREIMAGE, DELETE))
+    if not updated.num_rows:
+        return None
+    new = new_rows(spec, old.filter(pa.array(updates)), updated, clauses[updates])
+    feed.write(new, POSTIMAGE)
+    return new
 
 
 def new_rows(spec: ChangeSpec, old: pa.Table, hits: pa.Table, clauses: np.ndarray[Any, Any]) -> pa.Table:
-    """The rows after their updates: assigned columns from `hits`, the others from `old`; both in the same order."""
+    """The rows after their updates: assigned columns from `hits`, the others from `old`; both in the same order.
+
+    A row's id is kept, its commit version becomes that of the commit to come.
+    """
     schema = spec.write.schema
     present = np.unique(clauses).tolist()
     columns = []
     for field in schema:
+        if field.name == ROW_VERSION:
+            columns.append(pa.nulls(hits.num_rows, field.type))
+            continue
         setters = [number for number in present if field.name in spec.clauses[number].assigned]
         if not setters:
             columns.append(old.column(field.name))
@@ -202,6 +264,15 @@ def new_rows(spec: ChangeSpec, old: pa.Table, hits: pa.Table, clauses: np.ndarra
         new = conform_column(hits.column(field.name), field.type)
         whole = len(setters) == len(present)
         columns.append(new if whole else pick(pa.array(np.isin(clauses, setters)), new, old.column(field.name)))
+    return pa.table(columns, schema=schema)
+
+
+def inserted_rows(schema: pa.Schema, hits: pa.Table) -> pa.Table:
+    """Inserted rows as the table's rows; their ids and commit versions are those of their place."""
+    columns = [
+        pa.nulls(hits.num_rows, field.type) if field.name in TRACKED else conform_column(hits.column(field.name), field.type)
+        for field in schema
+    ]
     return pa.table(columns, schema=schema)
 
 

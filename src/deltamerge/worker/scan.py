@@ -14,13 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltamerge.protocol.roaring import RowSet
-from deltamerge.worker.calendar import Calendar, calendars_of, gregorian
-from deltamerge.worker.columns import conform_table, place, stored_names
+from deltamerge.protocol.calendar import Calendar, calendars_of
+from deltamerge.protocol.roaring import Mask
+from deltamerge.protocol.sized_text import TextPath
+from deltamerge.worker.bloom import BloomFilter
+from deltamerge.worker.calendar import gregorian
+from deltamerge.worker.columns import conform_table, padded, place, stored_names
 from deltamerge.worker.keys import KeyFilter
 from deltamerge.worker.refusal import Refused, in_file
 from deltamerge.worker.store import DataStore
-from deltamerge.worker.vectors import Vector, living, read_vector
+from deltamerge.worker.vectors import Vector, read_vector, shown
 
 FILE = "__deltamerge_file"
 ROW = "__deltamerge_row"
@@ -33,7 +36,9 @@ _BATCH_ROWS = 65_536
 class FileTask:
     """One data file, or a share of its row groups, to be read. `partition` holds typed values by logical name.
 
-    `rows` counts the file's rows, deleted ones included, where the log does.
+    Rows that `vector` deletes are not there, nor those that `among`, if it is given, does not delete. `rows` counts the
+    file's rows, deleted ones included, where the log does. `base_row_id` and `row_version` are for tables that track rows:
+    the id of the file's first row, and the version that committed the file.
     """
 
     file: int
@@ -42,19 +47,24 @@ class FileTask:
     share: tuple[int, int] = (0, 1)
     vector: Vector | None = None
     rows: int | None = None
+    among: Vector | None = None
+    base_row_id: int | None = None
+    row_version: int | None = None
 
 
 @dataclass(frozen=True)
 class ScanSpec:
     """What to read: the columns by logical name, without the position columns, and the filter over some of them.
 
-    `schema` has the filter's key columns too; `ranked` adds each row's rank among the filter's keys.
+    `schema` has the filter's key columns too; `ranked` adds each row's rank among the keys of an exact filter. `padded` has the
+    lengths of CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with.
     """
 
     store: DataStore
     schema: pa.Schema
-    keys: KeyFilter | None = None
+    keys: KeyFilter | BloomFilter | None = None
     ranked: bool = False
+    padded: tuple[tuple[TextPath, int], ...] = ()
 
     @property
     def output(self) -> pa.Schema:
@@ -102,15 +112,26 @@ def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
     with spec.store.open(task.name) as source, spec.store.naming(task.name), in_file(task.name):
         file = open_parquet(source, task.name, spec.store.remote)
         deleted = read_vector(task.vector, task.name, file.metadata.num_rows)
+        among = None if task.among is None else read_vector(task.among, task.name, file.metadata.num_rows)
         for group in row_groups(file, task.share):
-            table = _candidates(file, group, spec, task, deleted)
+            table = _candidates(file, group, spec, task, shown(deleted, among, group.first_row, group.rows))
             if table is not None and table.num_rows:
                 yield from table.to_batches(max_chunksize=_BATCH_ROWS)
 
 
-def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTask, deleted: RowSet) -> pa.Table | None:
+def row_at(spec: ScanSpec, task: FileTask, row: int) -> dict[str, Any]:
+    """One row of a file, by its position, as Python values."""
+    with spec.store.open(task.name) as source, spec.store.naming(task.name), in_file(task.name):
+        file = open_parquet(source, task.name, spec.store.remote)
+        group = next(group for group in row_groups(file) if row < group.first_row + group.rows)
+        found: list[dict[str, Any]] = (
+            read_columns(file, group.index, spec.schema, task.partition).slice(row - group.first_row, 1).to_pylist()
+        )
+        return found[0]
+
+
+def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTask, alive: Mask | None) -> pa.Table | None:
     rows = np.arange(group.first_row, group.first_row + group.rows, dtype=np.int64)
-    alive = living(deleted, group.first_row, group.rows)
     if alive is not None and not alive.any():
         return None
     if spec.keys is None:
@@ -123,7 +144,7 @@ def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: Fil
         return None
     keys = read_columns(file, group.index, key_schema, task.partition)
     arrays = [keys[name] for name in spec.keys.columns]
-    ranks = spec.keys.rank(arrays) if spec.ranked else None
+    ranks = spec.keys.rank(arrays) if spec.ranked and isinstance(spec.keys, KeyFilter) else None
     mask = spec.keys.mask(arrays) if ranks is None else np.asarray(ranks.is_valid().to_numpy(zero_copy_only=False))
     mask = mask if alive is None else mask & alive
     if not mask.any():
@@ -147,6 +168,9 @@ def _by_name(table: pa.Table) -> dict[str, Any]:
 
 
 def _positioned(table: pa.Table, file: int, rows: np.ndarray[Any, Any], spec: ScanSpec, ranks: pa.Array | None) -> pa.Table:
+    for at, field in enumerate(spec.schema):
+        lengths = [(path[1:], length) for path, length in spec.padded if path[0] == field.name]
+        table = table.set_column(at, field, padded(table.column(at), lengths)) if lengths else table
     files = pa.array(np.full(len(rows), file, np.int32))
     extra = [ranks] if ranks is not None else []
     return pa.table([*table.columns, files, pa.array(rows), *extra], schema=spec.output)
@@ -177,7 +201,9 @@ def _nulls(schema: pa.Schema, rows: int) -> pa.Table:
     return pa.table([pa.nulls(rows, field.type) for field in schema], schema=schema)
 
 
-def may_contain(file: pq.ParquetFile, group: int, keys: KeyFilter, schema: pa.Schema, partition: Mapping[str, pa.Scalar]) -> bool:
+def may_contain(
+    file: pq.ParquetFile, group: int, keys: KeyFilter | BloomFilter, schema: pa.Schema, partition: Mapping[str, pa.Scalar]
+) -> bool:
     """Whether a row group's Parquet statistics leave room for any of the keys."""
     metadata = file.metadata.row_group(group)
     leaves = [file.schema.column(i) for i in range(metadata.num_columns)]

@@ -108,7 +108,7 @@ class FileStats:
             if found is None:
                 return None
             high = _upper(found[1])
-            return json.dumps(found[0][:_PREFIX]), None if high is None else json.dumps(high)
+            return _quoted(found[0][:_PREFIX]), None if high is None else _quoted(high)
         limits = _footer_limits(footer, at_path.get(".".join(column.path)))
         if limits is None:
             return None
@@ -205,5 +205,10 @@ def _put(tree: dict[str, Any], path: Path, text: str) -> None:
 
 
 def _object(tree: dict[str, Any]) -> str:
-    inner = (f"{json.dumps(k)}:{_object(v) if isinstance(v, dict) else v}" for k, v in tree.items())
+    inner = (f"{_quoted(k)}:{_object(v) if isinstance(v, dict) else v}" for k, v in tree.items())
     return "{" + ",".join(inner) + "}"
+
+
+def _quoted(text: str) -> str:
+    """JSON text of a string, unescaped as delta-spark has it: some readers take escaped surrogates for other characters."""
+    return json.dumps(text, ensure_ascii=False)

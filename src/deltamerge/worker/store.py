@@ -58,6 +58,10 @@ class DataStore:
             message = f"The pyarrow {pa.__version__} of a worker can't reach a store of kind {self.scheme}: {error}"
             raise Refused("DELTAMERGE_WORKER_WITHOUT_STORE", message, self.scheme) from None
 
+    def is_elsewhere(self, name: str) -> bool:
+        """Whether a file is named by its whole path, as those of another table are."""
+        return _URL.fullmatch(name) is not None
+
     def _place(self, name: str) -> tuple[Any, str]:
         found = _URL.fullmatch(name)
         if found is None:

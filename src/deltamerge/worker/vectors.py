@@ -46,6 +46,15 @@ def _read(vector: Vector, of: str) -> RowSet:
         return deleted_rows(vector.descriptor, read, of)
 
 
+def shown(deleted: RowSet, among: RowSet | None, first: int, count: int) -> Mask | None:
+    """Which of `count` rows from position `first` on are not deleted, and are `among` some if they are given; None for all."""
+    alive = living(deleted, first, count)
+    if among is None:
+        return alive
+    inside = among.mask(first, count)
+    return inside if alive is None else alive & inside
+
+
 def living(deleted: RowSet, first: int, count: int) -> Mask | None:
     """Which of `count` rows from position `first` on are not deleted; None for all."""
     if not deleted.containers:

@@ -6,12 +6,11 @@ A task may run twice, so that every file has a fresh name; only what a task retu
 from __future__ import annotations
 
 import contextlib
-import math
 import random
 import string
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.protocol.partitions import partition_folder, partition_text
-from deltamerge.worker.columns import stored_table
+from deltamerge.protocol.sized_text import TextPath
+from deltamerge.worker.columns import stored_table, within
 from deltamerge.worker.refusal import Refused
 from deltamerge.worker.stats import FileStats, StatsColumn
 from deltamerge.worker.store import DataStore
@@ -39,9 +39,9 @@ class WriteSpec:
 
     `schema` is the Arrow schema of a row by logical names, partition columns included; `stored` that of a data file by
     physical names. `required` are the paths of logical names that must not be null, `lengths` the most characters that
-    CHAR and VARCHAR columns hold. `codec` is a Parquet codec's name, `target_bytes` the size at which the next file is
-    begun. With a `prefix_length`, files lie in folders of random names of so many characters instead of folders of their
-    partition.
+    CHAR and VARCHAR hold, by the paths of their texts. `codec` is a Parquet codec's name, `target_bytes` the size at which
+    the next file is begun. With a `prefix_length`, files lie in folders of random names of so many characters instead of
+    folders of their partition; all folders are in `base`, the table's own for ''. File names begin with `stem`.
     """
 
     store: DataStore
@@ -50,10 +50,12 @@ class WriteSpec:
     partition_columns: tuple[str, ...]
     stats: tuple[StatsColumn, ...]
     required: tuple[tuple[str, ...], ...] = ()
-    lengths: Mapping[str, int] = field(default_factory=dict)
+    lengths: tuple[tuple[TextPath, int], ...] = ()
     codec: str = "snappy"
     target_bytes: int = 128 << 20
     prefix_length: int = 0
+    base: str = ""
+    stem: str = "part"
 
     @property
     def data_columns(self) -> list[str]:
@@ -63,8 +65,10 @@ class WriteSpec:
     def folder(self, partition: Mapping[str, Any]) -> str:
         """The folder of a partition's next files; '' for the table's own."""
         if self.prefix_length:
-            return "".join(random.choices(_LETTERS, k=self.prefix_length))
-        return partition_folder({name: partition_text(value.as_py()) for name, value in partition.items()})
+            below = "".join(random.choices(_LETTERS, k=self.prefix_length))
+        else:
+            below = partition_folder({name: partition_text(value.as_py()) for name, value in partition.items()})
+        return "/".join(filter(None, (self.base, below)))
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ class DataFileWriter:
         stored = stored_table(table.select(self._spec.data_columns), self._spec.stored)
         if not self._group_rows:
             per_row = max(1, stored.nbytes // stored.num_rows)
-            self._group_rows = min(max(_GROUP_BYTES // per_row, 16_384), 1 << 20)
+            held = min(_GROUP_BYTES, 2 * self._spec.target_bytes)  # about twice what comes of it in Parquet
+            self._group_rows = min(max(held // per_row, 16_384), 1 << 20)
         self._waiting.append(stored)
         self._waiting_rows += stored.num_rows
         self._waiting_bytes += stored.nbytes
@@ -153,23 +158,29 @@ class DataFileWriter:
 
 
 class PartitionWriters:
-    """One writer per partition that occurs, for rows that belong to no file yet."""
+    """One writer per partition that occurs, for rows that belong to no file yet, or to small ones that are put together."""
 
     def __init__(self, spec: WriteSpec, number: int) -> None:
         self._spec = spec
         self._number = number
-        self._writers: dict[tuple[Any, ...], DataFileWriter] = {}
+        self._writers: dict[tuple[str | None, ...], DataFileWriter] = {}
 
     def write(self, table: pa.Table) -> None:
         """Take rows of the table's schema."""
         for partition, rows in split_by_partition(table, self._spec.partition_columns):
-            key = tuple(_hashable(value) for value in partition.values())
-            writer = self._writers.get(key)
-            if writer is None:
-                writer = DataFileWriter(self._spec, partition, self._spec.folder(partition), self._number)
-                self._writers[key] = writer
-            writer.write(rows)
+            self._writer(partition).write(rows)
         self._relieve()
+
+    def write_to(self, partition: Mapping[str, Any], table: pa.Table) -> None:
+        """Take rows of one partition, with or without its columns; other columns of `partition` do not matter."""
+        self._writer({name: partition[name] for name in self._spec.partition_columns}).write(table)
+        self._relieve()
+
+    def _writer(self, partition: Mapping[str, Any]) -> DataFileWriter:
+        key = partition_key(partition)
+        if key not in self._writers:
+            self._writers[key] = DataFileWriter(self._spec, partition, self._spec.folder(partition), self._number)
+        return self._writers[key]
 
     def close(self) -> list[WrittenFile]:
         """Finish all files and return them."""
@@ -189,15 +200,16 @@ class PartitionWriters:
             fullest.close()
 
 
-def _hashable(value: pa.Scalar) -> Any:
-    found = value.as_py()
-    return "NaN" if isinstance(found, float) and math.isnan(found) else found
+def partition_key(partition: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """What tells partitions apart: their texts in the log, so that NaN is one value and -0.0 is not 0.0."""
+    return tuple(partition_text(value.as_py()) for value in partition.values())
 
 
 class _OpenFile:
     def __init__(self, spec: WriteSpec, folder: str, task: int, sample: pa.Table) -> None:
         self._store = spec.store
-        self.name = f"{folder}/{file_name(task, spec.codec)}" if folder else file_name(task, spec.codec)
+        name = file_name(task, spec.codec, spec.stem)
+        self.name = f"{folder}/{name}" if folder else name
         self._stats = FileStats(spec.stats)
         dictionaries = dictionary_columns(sample)
         self._sink = spec.store.create(self.name)
@@ -255,14 +267,15 @@ def check_required(required: Sequence[tuple[str, ...]], table: pa.Table) -> None
             raise Refused("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", f"NOT NULL constraint violated for column: {name}.", name)
 
 
-def check_lengths(lengths: Mapping[str, int], table: pa.Table) -> None:
-    """Raise Refused when a text is longer than its CHAR or VARCHAR column allows."""
-    for name, most in lengths.items():
-        if name not in table.column_names:
+def check_lengths(lengths: Sequence[tuple[TextPath, int]], table: pa.Table) -> None:
+    """Raise Refused when a text is longer than its CHAR or VARCHAR allows, in a column, a field, an element, a key or value."""
+    for path, most in lengths:
+        if path[0] not in table.column_names:
             continue
-        values: Any = table.column(name)
+        values = within(table.column(path[0]), path[1:])
         long = values.filter(pc.greater(pc.utf8_length(values), most))
         if len(long):
+            name = ".".join(path)
             raise Refused(
                 "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
                 f'Value "{long[0].as_py()[:100]}" exceeds char/varchar type length limitation: column {name} holds {most}.',
@@ -270,10 +283,10 @@ def check_lengths(lengths: Mapping[str, int], table: pa.Table) -> None:
             )
 
 
-def file_name(task: int, codec: str) -> str:
+def file_name(task: int, codec: str, stem: str = "part") -> str:
     """A fresh data file name as Delta's writers make them."""
     extension = _EXTENSIONS.get(codec, f".{codec}")
-    return f"part-{task:05d}-{uuid.uuid4()}-c000{extension}.parquet"
+    return f"{stem}-{task:05d}-{uuid.uuid4()}-c000{extension}.parquet"
 
 
 def dictionary_columns(sample: pa.Table) -> list[str]:

@@ -1,0 +1,55 @@
+"""In which calendar a Parquet file counts its dates and timestamps, by what it says of its writer.
+
+Spark before 3.0, and later ones on request, wrote days before 1582-10-15 in the Julian calendar; all others count in the
+proleptic Gregorian one. Source: Spark's DataSourceUtils. Must not know what the file is for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow.parquet as pq
+
+_SPARK = b"org.apache.spark."
+_ROW_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+
+
+class Calendar(Enum):
+    """How a file counts days before 1582-10-15."""
+
+    GREGORIAN = 1
+    HYBRID = 2
+    UNKNOWN = 3
+
+
+@dataclass(frozen=True)
+class Calendars:
+    """The calendars of a file's dates and of its timestamps; `int96` says that it has timestamps of that type."""
+
+    dates: Calendar
+    timestamps: Calendar
+    int96: bool = False
+    zone: str | None = None
+
+
+def calendars_of(file: pq.ParquetFile) -> Calendars:
+    """What a file's own metadata says of its calendars."""
+    found = file.metadata.metadata or {}
+    version = found.get(_SPARK + b"version")
+    if version is None and _ROW_SCHEMA not in found:
+        return Calendars(Calendar.GREGORIAN, Calendar.GREGORIAN)
+    int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
+    dates = _calendar(version, (3, 0), _SPARK + b"legacyDateTime" in found)
+    timestamps = _calendar(version, (3, 1), _SPARK + b"legacyINT96" in found) if int96 else dates
+    zone = found.get(_SPARK + b"timeZone")
+    return Calendars(dates, timestamps, int96, None if zone is None else zone.decode())
+
+
+def _calendar(version: bytes | None, gregorian_since: tuple[int, int], legacy: bool) -> Calendar:
+    if version is None:
+        return Calendar.UNKNOWN
+    parts = version.split(b".")
+    if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
+        return Calendar.UNKNOWN
+    return Calendar.HYBRID if legacy or (int(parts[0]), int(parts[1])) < gregorian_since else Calendar.GREGORIAN
