@@ -12,20 +12,31 @@ VENV   = .venv/spark-$(SPARK)
 BIN    = $(VENV)/bin
 READY  = $(VENV)/.ready
 ORACLE = .venv/oracle
+MERGES = tests/oracle/test_cases.py tests/oracle/test_conflicts.py tests/oracle/test_differential.py
+DOCS   = .venv/docs
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint oracle bench bench-log clean java
+.PHONY: demo test test-classic test-connect test-units test-store test-all lint oracle oracle-merges oracle-tables bench bench-report bench-log docs clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
 
-test: java $(READY)
-	$(BIN)/python -m pytest tests --ignore=tests/oracle
+test: test-classic test-connect test-units test-store
+
+test-all: export DELTAMERGE_TEST_ALL = 1
+test-all: test
+
+test-classic: java $(READY)
+	$(BIN)/python -m pytest tests --ignore=tests/oracle --ignore=tests/unit --ignore=tests/spec
+
+test-connect: java $(READY)
 	$(BIN)/python -m pytest tests --ignore=tests/oracle --connect
 
-test-all: java $(READY)
-	DELTAMERGE_TEST_ALL=1 $(BIN)/python -m pytest tests --ignore=tests/oracle
-	DELTAMERGE_TEST_ALL=1 $(BIN)/python -m pytest tests --ignore=tests/oracle --connect
+test-units: java $(READY)
+	$(BIN)/python -m pytest tests/unit tests/spec
+
+test-store: java $(READY)
+	$(BIN)/python -m pytest tests/e2e --store s3
 
 lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks
@@ -33,14 +44,25 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-oracle: java $(ORACLE)/.ready
-	$(ORACLE)/bin/python -m pytest tests/oracle -p no:cacheprovider
+oracle: oracle-merges oracle-tables
+
+oracle-merges: java $(ORACLE)/.ready
+	$(ORACLE)/bin/python -m pytest $(MERGES) -p no:cacheprovider
+
+oracle-tables: java $(ORACLE)/.ready
+	$(ORACLE)/bin/python -m pytest tests/oracle $(MERGES:%=--ignore=%) -p no:cacheprovider
 
 bench: java $(ORACLE)/.ready
-	$(ORACLE)/bin/python -m benchmarks.merge
+	$(ORACLE)/bin/python -m benchmarks.merge $(BENCH)
+
+bench-report: $(ORACLE)/.ready
+	$(ORACLE)/bin/python -m benchmarks.report
 
 bench-log: java $(ORACLE)/.ready
 	$(ORACLE)/bin/python -m benchmarks.log
+
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 java:
 	@$${JAVA_HOME:+$$JAVA_HOME/bin/}java -version >/dev/null 2>&1 || \
@@ -56,7 +78,13 @@ $(READY): pyproject.toml constraints.txt Makefile
 $(ORACLE)/.ready: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(ORACLE)
 	$(ORACLE)/bin/python $(PIP) pyspark==4.2.0 delta-spark==4.4.0 -e '.[dev]'
+	$(ORACLE)/bin/python -m tests.oracle.conftest >/dev/null 2>&1  # brings delta-spark's JARs, before two sessions want them
+	@touch $@
+
+$(DOCS)/.ready: constraints.txt Makefile
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python $(PIP) mkdocs-material 'mkdocstrings[python]' ruff
 	@touch $@
 
 clean:
-	rm -rf .venv deltamerge-demo spark-warehouse
+	rm -rf .venv site deltamerge-demo spark-warehouse

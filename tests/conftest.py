@@ -20,17 +20,41 @@ SETTINGS = {
 }
 
 
+# What of tests/e2e runs on an object store unless all is asked for: each way in which tables are read and changed, once.
+ON_STORES = ("test_merge", "test_dml", "test_vectors", "test_sql")
+REPEATED = ("rewritten", "mixed")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the tests that need Spark on a local Spark Connect server")
+    parser.addoption("--seed", type=int, help="the random merge to compare with delta-spark, instead of fresh ones")
+    parser.addoption("--store", choices=["local", "s3"], default="local", help="where the tables of tests/e2e are")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "local: needs tables on a local disk, as it says why")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--connect"):
-        return
-    kept = [item for item in items if "spark" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("classic")]
-    dropped = [item for item in items if item not in kept]
-    config.hook.pytest_deselected(items=dropped)
-    items[:] = kept
+    kept = items[:]
+    if config.getoption("--connect"):
+        kept = [item for item in kept if "spark" in _fixtures(item) and not item.get_closest_marker("classic")]
+    if config.getoption("--store") != "local":
+        kept = [item for item in kept if _runs_on_stores(item)]
+    if dropped := [item for item in items if item not in kept]:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+def _runs_on_stores(item: pytest.Item) -> bool:
+    if item.path.parent.name != "e2e" or not {"spark", "tmp_path"} <= _fixtures(item) or item.get_closest_marker("local"):
+        return False
+    repeated = item.path.stem == "test_merge" and any(name in item.name for name in REPEATED)
+    return "DELTAMERGE_TEST_ALL" in os.environ or (item.path.stem in ON_STORES and not repeated)
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")

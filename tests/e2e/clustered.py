@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
     """An upsert, a delete and a by-source merge into one table per strategy; a JSON line about each."""
     spark = small_session(**{"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
     print(json.dumps(imports(spark)), flush=True)
-    apply.DRIVER_BYTES = matching.DRIVER_BYTES = 0
+    apply.DRIVER_BYTES = matching.DRIVER_BYTES = -1
     forbid_driver_files()
     for strategy in ("auto", "join"):
         spark.conf.set("spark.deltamerge.strategy", strategy)

@@ -80,6 +80,12 @@ UNKNOWN: dict[str, tuple[Build, str, str, str]] = {
         "s.name?",
     ),
     "MATCHED condition": (lambda t, s: t.merge(s, ON).whenMatchedDelete("s.nn > 1"), "s.nn > 1", "DELETE condition", "s.n?"),
+    "after a condition of wrong types": (
+        lambda t, s: t.merge(s, "t.id = s.id AND t.n = array(s.n)").whenMatchedDelete("s.nn > 1"),
+        "s.nn > 1",
+        "DELETE condition",
+        "s.n?",
+    ),
     "NOT MATCHED condition on the target": (
         lambda t, s: t.merge(s, ON).whenNotMatchedInsertAll("t.name = 'x'"),
         "t.name = 'x'",
@@ -330,3 +336,14 @@ def test_wrong_arguments_of_merge_raise_as_in_delta_tables(table: DeltaTable, un
         table.merge(untouchable, None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"must be a Spark SQL Column or a string \(expression in SQL syntax\)"):
         table.merge(untouchable, 1)  # type: ignore[arg-type]
+
+
+def test_the_size_of_a_source_that_may_grow_is_not_foreseen(spark: SparkSession) -> None:
+    rows = spark.range(10)
+    grown = [
+        rows.select(F.explode(F.sequence(F.lit(1), F.lit(1000)))),
+        rows.select(F.explode(F.sequence(F.lit(1), F.lit(1000))).alias("x")).where("x > 3").groupBy("x").count(),
+        rows.mapInArrow(lambda batches: batches, "id long").join(rows, "id"),
+    ]
+    assert [estimated_bytes(frame) for frame in grown] == [None] * 3
+    assert (estimated_bytes(rows.where("id > 3")) or 0) > 0

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
 from deltamerge.exceptions import DeltaInvariantViolationException
 from deltamerge.tables import DeltaTable
+from tests.e2e.refusals import refused
 
 
 @pytest.fixture
@@ -91,3 +92,20 @@ def test_explain_says_why_spark_joins(spark: SparkSession, path: str) -> None:
     source = spark.sql("SELECT 1 AS id, 8 AS n").alias("s")
     plan = DeltaTable.forPath(spark, path).alias("t").merge(source, "t.id = s.id").whenMatchedUpdate(set={"n": "s.n"}).explain()
     assert "constraints or generated columns" in plan
+
+
+@pytest.mark.local(reason="the table's log is edited in place")
+def test_a_constraint_about_a_column_that_is_gone_is_named_before_anything_runs(
+    spark: SparkSession, path: str, untouchable: DataFrame
+) -> None:
+    log = Path(path) / "_delta_log" / f"{1:020d}.json"
+    log.write_text(log.read_text().replace('"n > 0"', '"gone > 0"'))
+    words = ("positive", "gone > 0")
+    table = DeltaTable.forPath(spark, path).alias("t")
+    merge = table.merge(untouchable, "t.id = s.id")
+    with refused(Path(path), DeltaInvariantViolationException, "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", *words, hint="Drop"):
+        merge.whenMatchedUpdate(set={"n": "s.n"}).execute()
+    with refused(Path(path), DeltaInvariantViolationException, "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", *words):
+        deltamerge.write(untouchable.select("id", "n"), path, mode="append")
+    table.merge(spark.range(1).selectExpr("1 AS id").alias("s"), "t.id = s.id").whenMatchedDelete().execute()
+    assert rows(spark, path) == [(2, 6, 12)]

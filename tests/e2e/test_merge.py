@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import deltamerge
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.tables import DeltaTable
-from tests.e2e.tables import content, make, source, version
+from tests.e2e.tables import by_delta_rs, content, make, source, version
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "c", 30), (4, "d", 40)]
 SCHEMA = "id int, name string, n int"
@@ -151,8 +151,7 @@ def test_updating_a_partition_column_moves_the_row(spark: SparkSession, tmp_path
     table.merge(changes, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     expected = [(1, "b", 2), (2, "a", 1), (3, None, 2), (9, "x/y=z", 3)]
     assert content(spark, tmp_path / "t") == sorted(expected)
-    rows = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path / "t"))).execute("SELECT id, p, q FROM t")
-    assert sorted(tuple(row.values()) for row in pa.table(rows.read_all()).to_pylist()) == sorted(expected)
+    assert by_delta_rs(tmp_path / "t", "SELECT id, p, q FROM t") == sorted(expected)
 
 
 def test_untouched_files_stay(spark: SparkSession, tmp_path: Path) -> None:
@@ -213,6 +212,5 @@ def test_names_that_need_quoting(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def deltalake_table(columns: dict[str, list[object]]) -> object:
-    import pyarrow as pa
 
     return pa.table(columns)

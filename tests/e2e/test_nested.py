@@ -89,7 +89,7 @@ def test_fields_by_source(spark: SparkSession, tmp_path: Path) -> None:
         (f"{UPDATE} st.a = 1, st = NULL", "DELTA_CONFLICT_SET_COLUMN"),
         (f"{UPDATE} st.a = 1, t.st.A = 2", "DELTA_CONFLICT_SET_COLUMN"),
         (f"{UPDATE} ar.a = 1", "DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE"),
-        (f"{UPDATE} st.nowhere = 1", "DELTA_MERGE_UNRESOLVED_EXPRESSION"),
+        (f"{UPDATE} st.nowhere = 1", "FIELD_NOT_FOUND"),
         (f"{UPDATE} st = 5", "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION"),
         ("WHEN NOT MATCHED THEN INSERT (id, st.a) VALUES (1, 2)", "DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION"),
     ],

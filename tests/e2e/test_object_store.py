@@ -228,7 +228,7 @@ def test_a_commit_that_may_have_happened_keeps_its_files(
         failing.setattr(ObjectStore, "put_if_absent", landed_unseen)
         deltamerge.write(frame(spark, ROWS[1:2]), place, mode="append")  # reading the commit back settles it
         failing.setattr(ObjectStore, "read", silent)
-        with pytest.raises(DeltaCommitStateUnknownException):
+        with pytest.raises(DeltaCommitStateUnknownException, match=r"\[DELTAMERGE_COMMIT_STATE_UNKNOWN\]"):
             merge.whenNotMatchedInsertAll().execute()
     assert content(deltamerge.read(spark, place)) == ROWS
 

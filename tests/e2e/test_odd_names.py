@@ -77,14 +77,77 @@ def test_bound_columns_within_casts_tests_and_choices(spark: SparkSession, tmp_p
     assert content(spark, tmp_path / "t") == [(1, "a", 10), (2, "b", 42), (3, "c", 30), (9, None, None)]
 
 
-@pytest.mark.parametrize("value", ["max(s.n)", "row_number() over (order by s.n)", "explode(array(1, 2))"])
-def test_what_is_not_one_value_for_a_row_is_refused(spark: SparkSession, tmp_path: Path, value: str) -> None:
+_UNSUPPORTED = "UNSUPPORTED_EXPR_FOR_OPERATOR"
+_GENERATOR = "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT"
+_AGGREGATE = "DELTA_AGGREGATION_NOT_SUPPORTED"
+_RANDOM = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
+_SUBQUERY = "DELTA_UNSUPPORTED_SUBQUERY"
+
+
+@pytest.mark.parametrize(
+    ("value", "condition"),
+    [
+        ("max(s.n)", _UNSUPPORTED),
+        ("row_number() over (order by s.n)", _UNSUPPORTED),
+        ("explode(array(1, 2))", _GENERATOR),
+    ],
+)
+def test_a_value_that_is_not_one_for_a_row_is_refused(spark: SparkSession, tmp_path: Path, value: str, condition: str) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
     merge = table.merge(source(spark, SCHEMA, [(2, "B", 21), (9, "z", 90)]), "t.id = s.id")
-    with refused(tmp_path, AnalysisException, "UNSUPPORTED_EXPR_FOR_OPERATOR", value):
+    with refused(tmp_path, AnalysisException, condition, value):
         merge.whenMatchedUpdate(set={"n": value}).execute()
-    with refused(tmp_path, AnalysisException, "UNSUPPORTED_EXPR_FOR_OPERATOR", value):
+    with refused(tmp_path, AnalysisException, condition, value):
         merge.whenNotMatchedInsert(values={"n": value}).execute()
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("max({s}.n) > 1", _AGGREGATE),
+        ("row_number() over (order by {s}.n) = 1", _UNSUPPORTED),
+        ("max({s}.n) over () = 1", _UNSUPPORTED),
+        ("explode(array({s}.n)) = 1", _GENERATOR),
+        ("{s}.n > rand()", _RANDOM),
+        ("uuid() = {s}.name", _RANDOM),
+        ("{s}.n = (select 1)", _SUBQUERY),
+        ("{s}.n IN (SELECT 1)", _SUBQUERY),
+        ("exists (select 1 where 1 = {s}.n)", _SUBQUERY),
+    ],
+)
+def test_a_condition_that_asks_more_than_one_row_or_answers_twice_is_refused(
+    spark: SparkSession, tmp_path: Path, text: str, condition: str
+) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    changes = source(spark, SCHEMA, [(2, "B", 21), (9, "z", 90)])
+    merge = table.merge(changes, "t.id = s.id")
+    of_source, of_target = text.format(s="s"), text.format(s="t")
+    with refused(tmp_path, AnalysisException, condition, "search condition", of_source):
+        table.merge(changes, f"t.id = s.id AND {of_source}").whenMatchedDelete().execute()
+    with refused(tmp_path, AnalysisException, condition, "UPDATE condition", of_source):
+        merge.whenMatchedUpdate(of_source, {"n": "1"}).execute()
+    with refused(tmp_path, AnalysisException, condition, "INSERT condition", of_source):
+        merge.whenNotMatchedInsertAll(of_source).execute()
+    with refused(tmp_path, AnalysisException, condition, "DELETE condition", of_target):
+        merge.whenNotMatchedBySourceDelete(of_target).execute()
+
+
+def test_values_may_be_random_and_conditions_may_have_functions_of_functions(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    merge = table.merge(source(spark, SCHEMA, [(2, "B", 21)]), "t.id = s.id AND exists(array(s.n), x -> x > 20)")
+    merge.whenMatchedUpdate("s.n > 1 AND current_date() > DATE'2020-01-01'", {"n": "cast(rand() as int) - 5"}).execute()
+    assert content(spark, tmp_path / "t") == [(1, "a", 10), (2, "b", -5), (3, "c", 30)]
+
+
+def test_an_unconditional_update_of_nothing_is_no_clause(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    merge = table.merge(source(spark, SCHEMA, [(2, "B", 21), (9, "z", 90)]), "t.id = s.id")
+    with refused(tmp_path, AnalysisException, "DELTA_MERGE_MISSING_WHEN"):
+        merge.whenMatchedUpdate(set={}).execute()
+    report = merge.whenMatchedUpdate(set={}).whenNotMatchedInsertAll().run()
+    assert (report.updated, report.inserted) == (0, 1)
+    report = merge.whenMatchedUpdate("s.id = 2", {}).whenMatchedDelete().run()
+    assert (report.updated, report.deleted) == (1, 1)
 
 
 def test_a_condition_is_read_as_the_session_reads_its_quotes(spark: SparkSession, tmp_path: Path) -> None:

@@ -75,3 +75,56 @@ def _edit_log(path: Path, old: str, new: str) -> None:
     text = commit.read_text()
     assert old in text
     commit.write_text(text.replace(old, new))
+
+
+_CHAR = _VARCHAR.replace("varchar(3)", "char(3)")
+
+
+@pytest.mark.parametrize("strategy", ["auto", "join"])
+@pytest.mark.parametrize("partition_by", [[], ["v"]])
+def test_a_char_is_read_with_its_blanks(spark: SparkSession, tmp_path: Path, strategy: str, partition_by: list[str]) -> None:
+    make(spark, tmp_path / "t", "id int, v string", [(1, "ab")], partition_by=partition_by)
+    plain = json.dumps(json.dumps({"name": "v", "type": "string", "nullable": True, "metadata": {}}, separators=(",", ":")))
+    _edit_log(tmp_path / "t", plain[1:-1], _CHAR)
+    table = DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t")
+    spark.conf.set("spark.deltamerge.strategy", strategy)
+    try:
+        report = table.merge(source(spark, "v string", [("ab",)]), "t.v = s.v").whenMatchedDelete().run()
+        assert report.deleted == 0
+        changes = source(spark, "v string, n int", [("ab ", 2)])
+        update = table.merge(changes, "t.v = s.v").whenMatchedUpdate("length(t.v) = 3", {"id": "length(t.v) + s.n"})
+        assert update.run().updated == 1
+        table.update("v = 'ab'", {"id": "id + 1"})  # a literal is padded by Spark
+    finally:
+        spark.conf.unset("spark.deltamerge.strategy")
+    assert content(spark, tmp_path / "t") == [(6, "ab ")]
+
+
+@pytest.mark.parametrize("vectors", [False, True], ids=["by Spark", "by Arrow"])
+def test_a_char_within_a_struct_is_read_with_its_blanks(spark: SparkSession, tmp_path: Path, vectors: bool) -> None:
+    path = tmp_path / "t"
+    rows = spark.sql("SELECT 1 AS id, named_struct('c', 'x', 'a', array('yz', null)) AS v UNION ALL SELECT 2, null")
+    deltamerge.write(rows.coalesce(1), str(path), properties={"delta.enableDeletionVectors": str(vectors).lower()})
+    plain, sized = (
+        '\\"metadata\\":{}}]}',
+        '\\"metadata\\":{\\"__CHAR_VARCHAR_TYPE_STRING\\":\\"struct<c:char(3),a:array<char(4)>>\\"}}]}',
+    )
+    log = path / "_delta_log" / f"{0:020}.json"
+    before, found, after = log.read_text().rpartition(plain)
+    log.write_text(before + sized + after)
+    assert found
+    if vectors:
+        DeltaTable.forPath(spark, str(path)).delete("id = 2")
+    assert content(spark, path) == [(1, ("x  ", ["yz  ", None])), (2, None)][: 1 if vectors else 2]
+
+
+def test_zero_and_minus_zero_are_two_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    """They compare equal, and each row keeps its own: into a new partition, and out of the other's."""
+    rows = [(1, 0.0, 1), (2, -0.0, 1), (3, -0.0, 2)]
+    table = make(spark, tmp_path / "t", "id int, p double, q int", rows, partition_by=["p", "q"])
+    assert {str(row[1]) for row in content(spark, tmp_path / "t")} == {"0.0", "-0.0"}
+    changes = source(spark, "id int, p double", [(2, 0.0), (3, -0.0)])
+    merge = table.merge(changes, "t.id = s.id").whenMatchedUpdate(set={"p": "s.p"})
+    merge.whenNotMatchedBySourceUpdate(set={"q": "2"}).execute()
+    found = [(key, str(p), q) for key, p, q in content(spark, tmp_path / "t")]
+    assert found == [(1, "0.0", 2), (2, "0.0", 1), (3, "-0.0", 2)]

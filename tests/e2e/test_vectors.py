@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -16,7 +17,7 @@ from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import ConcurrentAppendException
 from deltamerge.merge import commit as commit_step
 from deltamerge.tables import DeltaTable
-from tests.e2e.tables import content, make, source, version
+from tests.e2e.tables import conf, content, make, source, version
 from tests.e2e.vectors import actions_of, stop_writing_vectors, vectors_of
 
 SCHEMA = "id int, name string, n int"
@@ -97,27 +98,29 @@ def test_a_file_of_which_most_is_gone_is_rewritten_beside_others_that_are_marked
 
 
 @pytest.mark.parametrize("share", ["0", "1"])
-def test_the_share_can_be_set(spark: SparkSession, tmp_path: Path, share: str) -> None:
-    table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=True)
-    spark.conf.set("spark.deltamerge.rewriteShare", share)
-    try:
+@pytest.mark.parametrize("of", ["session", "table", "both"])
+def test_the_share_can_be_set(spark: SparkSession, tmp_path: Path, share: str, of: str) -> None:
+    """By the table's property, and before that by the session's setting."""
+    other = "0" if share == "1" else "1"
+    properties = {} if of == "session" else {"deltamerge.rewriteShare": share if of == "table" else other}
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=True, properties=properties)
+    with conf(spark, {} if of == "table" else {"spark.deltamerge.rewriteShare": share}):
         changes = source(spark, "id int", [(number,) for number in range(19 if share == "1" else 1)])
         table.merge(changes, "t.id = s.id").whenMatchedDelete().execute()
-    finally:
-        spark.conf.unset("spark.deltamerge.rewriteShare")
     assert list(vectors_of(tmp_path / "t").values()) == ([19] if share == "1" else [])
     assert content(spark, tmp_path / "t") == (ROWS[19:] if share == "1" else ROWS[1:])
 
 
 @pytest.mark.parametrize("share", ["half", "-1", "nan"])
-def test_a_share_that_is_none_is_refused(spark: SparkSession, tmp_path: Path, share: str) -> None:
-    table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=True)
-    spark.conf.set("spark.deltamerge.rewriteShare", share)
-    try:
-        with pytest.raises(DeltaMergeError, match="rewriteShare"):
-            table.merge(source(spark, "id int", [(1,)]), "t.id = s.id").whenMatchedDelete().execute()
-    finally:
-        spark.conf.unset("spark.deltamerge.rewriteShare")
+@pytest.mark.parametrize("name", ["spark.deltamerge.rewriteShare", "deltamerge.rewriteShare"])
+def test_a_share_that_is_none_is_refused(spark: SparkSession, tmp_path: Path, share: str, name: str) -> None:
+    of_session = name.startswith("spark")
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=True, properties={} if of_session else {name: share})
+    with (
+        conf(spark, {name: share} if of_session else {}),
+        pytest.raises(DeltaMergeError, match=rf"DELTAMERGE_INVALID_SHARE\].* {name} is '{share}'"),
+    ):
+        table.merge(source(spark, "id int", [(1,)]), "t.id = s.id").whenMatchedDelete().execute()
 
 
 def test_without_the_property_files_are_rewritten_and_deleted_rows_stay_away(spark: SparkSession, tmp_path: Path) -> None:
@@ -230,6 +233,6 @@ def test_statistics_without_a_row_count_get_one(spark: SparkSession, tmp_path: P
     table.merge(source(spark, "id int", [(1,)]), "t.id = s.id").whenMatchedDelete().execute()
     (added,) = actions_of(tmp_path / "t", 1, "add")
     assert json.loads(added["stats"]) == {
-        "numRecords": pq.read_metadata(tmp_path / "t" / added["path"]).num_rows,
+        "numRecords": pq.read_metadata(pa.BufferReader((tmp_path / "t" / added["path"]).read_bytes())).num_rows,
         "tightBounds": False,
     }

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +15,16 @@ from pyspark.sql import SparkSession
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with delta-spark's extension; its JARs come from Maven Central, once."""
-    delta = pytest.importorskip("delta", reason="delta-spark is not installed: run `make oracle`")
+    pytest.importorskip("delta", reason="delta-spark is not installed: run `make oracle`")
+    session = oracle_session(tmp_path_factory.mktemp("warehouse"))
+    yield session
+    session.stop()
+
+
+def oracle_session(warehouse: Path) -> SparkSession:
+    """A session for both engines."""
+    from delta import configure_spark_with_delta_pip
+
     os.environ["PYSPARK_PYTHON"] = sys.executable
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     settings = {
@@ -25,13 +35,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.log.level": "OFF",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.warehouse.dir": str(warehouse),
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "3g",
+        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than a few rows
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
     }
     builder = SparkSession.builder.master("local[2]").appName("deltamerge oracle")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = delta.configure_spark_with_delta_pip(builder).getOrCreate()
-    yield session
-    session.stop()
+    session: SparkSession = configure_spark_with_delta_pip(builder).getOrCreate()
+    return session
+
+
+if __name__ == "__main__":
+    oracle_session(Path("spark-warehouse")).stop()

@@ -1,19 +1,19 @@
-"""The same case run by delta-spark and by deltamerge, each on its own copy of the table."""
+"""The same merge run by delta-spark and by deltamerge, each on its own copy of the table."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import deltamerge.tables
-from tests.oracle.cases import Case, Column
+import deltamerge
+from tests.cases.running import Engine, Outcome, large_sources, run_at
+from tests.cases.tables import create_table, source_view
+from tests.oracle.cases import Merge
 
 COUNTERS = (
     "numTargetRowsInserted",
@@ -33,33 +33,44 @@ VECTOR_COUNTERS = (
 )
 
 
-@dataclass(frozen=True)
-class Result:
-    """How a merge ended: the result row, or the error's text, and the counters of the commit it made (None: no commit)."""
+def _delta_spark() -> Engine:
+    try:
+        from delta.tables import DeltaTable
+    except ImportError:
+        return Engine(lambda spark, text: spark.sql(text), None)  # tests that need it are skipped
+    return Engine(lambda spark, text: spark.sql(text), DeltaTable)
 
-    counts: tuple[int, ...] | None
-    error: str | None
+
+DELTA_SPARK = _delta_spark()
+# delta-spark without vectors in merges: where its own check of marked rows fails ("did not match any merge clause").
+DELTA_SPARK_REWRITING = replace(DELTA_SPARK, settings=(("spark.databricks.delta.merge.deletionVectors.persistent", "false"),))
+
+
+def deltamerge_engine(strategy: str = "auto", share: float = 1) -> Engine:
+    """This library, by a strategy, rewriting files with vectors of which more than `share` is gone.
+
+    By the strategy `large` sources are joined, as if they could not be held.
+    """
+    large = strategy == "large"
+    settings = (("spark.deltamerge.strategy", "auto" if large else strategy), ("spark.deltamerge.rewriteShare", str(share)))
+    return Engine(deltamerge.sql, deltamerge.DeltaTable, settings, large_sources if large else contextlib.nullcontext)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A merge's outcome, the folder of its table, and the counters of its commit (None: no commit)."""
+
+    path: Path
+    outcome: Outcome
     counters: dict[str, int] | None
 
 
-def frame_of(spark: SparkSession, columns: tuple[Column, ...], rows: tuple[tuple[Any, ...], ...]) -> DataFrame:
-    """Rows as a DataFrame of the columns' types."""
-    schema = ", ".join(f"{c.name} {c.type}" for c in columns)
-    return spark.createDataFrame(list(rows), schema)
-
-
-def make_table(spark: SparkSession, case: Case, path: Path) -> None:
-    """The case's table, written by delta-spark."""
-    frame = frame_of(spark, case.columns, case.rows).repartition(case.files)
-    writer = frame.write.format("delta")
-    if case.partition_by:
-        writer = writer.partitionBy(*case.partition_by)
-    for key, value in case.properties:
-        writer = writer.option(key, value)
-    writer.save(str(path))
-    if case.deleted:
-        spark.sql(f"DELETE FROM delta.`{path}` WHERE {case.deleted}")
-    if case.vectors == "off":
+def make_table(spark: SparkSession, merge: Merge, path: Path) -> None:
+    """The merge's table; old deletes and changed properties are delta-spark's."""
+    create_table(merge.case.target, path, vectors=False)
+    if merge.deleted:
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE {merge.deleted}")
+    if merge.vectors == "off":
         spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
 
 
@@ -68,75 +79,30 @@ def copy_table(source: Path, target: Path) -> None:
     shutil.copytree(source, target)
 
 
-def run_delta_spark(spark: SparkSession, case: Case, path: Path) -> Result:
-    """Run the case with delta-spark."""
-    from delta.tables import DeltaTable
+def run_merge(spark: SparkSession, merge: Merge, made: Path, path: Path, engine: Engine, counters: tuple[str, ...]) -> Tried:
+    """Run a merge by an engine on a copy at `path` of the table that was made."""
+    copy_table(made, path)
+    outcome = run_at(spark, merge.case, path, engine)
+    found = {name: int(outcome.metrics.get(name, 0)) for name in counters} if outcome.committed else None
+    return Tried(path, outcome, found)
 
-    table = DeltaTable.forPath(spark, str(path))
-    before = table.history(1).collect()[0]["version"]
-    return _run(spark, case, table, lambda: _metrics(table.history(1).collect()[0], before, names_of(case, 1)))
 
-
-def names_of(case: Case, share: float) -> tuple[str, ...]:
+def counters_of(merge: Merge, share: float) -> tuple[str, ...]:
     """The counters in which the engines agree: those of files only while no file with a vector is rewritten."""
-    return (*COUNTERS, *VECTOR_COUNTERS) if case.vectors == "on" and share == 1 else COUNTERS
+    return (*COUNTERS, *VECTOR_COUNTERS) if merge.vectors == "on" and share == 1 else COUNTERS
 
 
-def run_deltamerge(spark: SparkSession, case: Case, path: Path, strategy: str = "auto", share: float = 1) -> Result:
-    """Run the case with deltamerge, by a forced strategy if one is given, rewriting files of which more than `share` is gone."""
-    spark.conf.set("spark.deltamerge.strategy", strategy)
-    spark.conf.set("spark.deltamerge.rewriteShare", str(share))
-    table = deltamerge.tables.DeltaTable.forPath(spark, str(path))
-    before = table.history(1).collect()[0]["version"]
-    return _run(spark, case, table, lambda: _metrics(table.history(1).collect()[0], before, names_of(case, share)))
-
-
-def _metrics(row: Any, before: int, names: tuple[str, ...]) -> dict[str, int] | None:
-    if row["version"] == before:
-        return None
-    return {name: int(row["operationMetrics"].get(name, 0)) for name in names}
-
-
-def _run(spark: SparkSession, case: Case, table: Any, counters: Callable[[], dict[str, int] | None]) -> Result:
-    source = frame_of(spark, case.source_columns, case.source_rows).alias("s")
-    try:
-        row = build(table.alias("t").merge(source, case.condition), case).execute().collect()[0]
-    except (PySparkException, Exception) as error:
-        return Result(None, f"{type(error).__name__}: {error}", counters())
-    return Result(tuple(int(row[i]) for i in range(4)), None, counters())
-
-
-def build(builder: Any, case: Case) -> Any:
-    """The case's clauses on a merge builder of either library."""
-    for clause in case.clauses:
-        condition = clause.condition
-        values = None if clause.values is None else dict(clause.values)
-        if clause.side == "MATCHED" and clause.action == "DELETE":
-            builder = builder.whenMatchedDelete(condition)
-        elif clause.side == "MATCHED":
-            builder = builder.whenMatchedUpdateAll(condition) if values is None else builder.whenMatchedUpdate(condition, values)
-        elif clause.side == "NOT MATCHED":
-            insert_all = values is None
-            builder = (
-                builder.whenNotMatchedInsertAll(condition) if insert_all else builder.whenNotMatchedInsert(condition, values)
-            )
-        elif clause.action == "DELETE":
-            builder = builder.whenNotMatchedBySourceDelete(condition)
-        else:
-            builder = builder.whenNotMatchedBySourceUpdate(condition, values)
-    return builder
-
-
-def ambiguous_rows(spark: SparkSession, case: Case, path: Path) -> int:
+def ambiguous_rows(spark: SparkSession, merge: Merge, path: Path) -> int:
     """Target rows to which a MATCHED clause applies for more than one source row, counted by Spark itself."""
+    case = merge.case
+    assert case.source is not None
+    source_view(spark, case.source)
     target = spark.read.format("delta").load(str(path)).select("*", F.monotonically_increasing_id().alias("row_number"))
-    source = frame_of(spark, case.source_columns, case.source_rows)
-    target.alias("t").createOrReplaceTempView("oracle_target")
-    source.createOrReplaceTempView("oracle_source")
-    tests = [clause.condition or "true" for clause in case.clauses if clause.side == "MATCHED"]
+    target.createOrReplaceTempView("oracle_target")
+    tests = [clause.condition or "true" for clause in merge.clauses if clause.side == "MATCHED" and clause.values != ()]
     applies = " OR ".join(f"({test})" for test in tests) or "false"
     query = (
-        f"SELECT t.row_number FROM oracle_target t JOIN oracle_source s ON {case.condition} "
+        f"SELECT t.row_number FROM oracle_target t JOIN s ON {merge.condition} "
         f"WHERE {applies} GROUP BY t.row_number HAVING count(*) > 1"
     )
     return spark.sql(query).count()

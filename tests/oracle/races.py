@@ -94,7 +94,8 @@ def _winners() -> dict[str, Winner]:
         "property": Winner("ALTER TABLE TABLE_ SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 9 days')"),
         "column": Winner("ALTER TABLE TABLE_ ADD COLUMNS (w BIGINT)"),
         "harmless feature": Winner(feature.format("vacuumProtocolCheck")),
-        "binding feature": Winner(feature.format("checkConstraints")),
+        "constraint feature": Winner(feature.format("checkConstraints")),
+        "row id feature": Winner(feature.format("rowTracking")),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import deltalake
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import deltamerge
@@ -45,6 +46,8 @@ def by_duckdb(path: Path) -> Rows:
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     for action in actions:
         constants = {name: action.get(f"partition.{name}") for name in names if f"partition.{name}" in action}
+        held = set(pq.read_schema(_file(path, action)).names)  # a file from before a column was added does not have it
+        constants |= {name: None for name in names if name not in constants and name not in held}
         stored = [name for name in names if name not in constants]
         chosen = ", ".join(f'"{name}"' for name in stored) or "1"
         found = duckdb.sql(f"SELECT {chosen} FROM read_parquet($1, hive_partitioning = false)", params=[_file(path, action)])

@@ -11,10 +11,12 @@ import tarfile
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import zstandard
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DecimalType, IntegerType
 
 import deltamerge
 from deltamerge.exceptions import catchable
@@ -106,19 +108,19 @@ LIVE = {
     "canonicalized-paths-special-b": [],
     "checkpoint": ["15"],
     "delete-re-add-same-file-different-transactions": ["bar", "foo"],
+    "deltalog-commit-info": ["abc"],
     "log-replay-special-characters-b": ["special p@#h"],
+    "update-deleted-directory": sorted(map(str, range(1, 11))),
 }
 
 REFUSED = {
     "data-reader-absolute-paths-escaped-chars": "DELTAMERGE_CORRUPT_COMMIT",
-    "deltalog-commit-info": "DELTAMERGE_CORRUPT_COMMIT",
     "deltalog-invalid-protocol-version": "DELTA_INVALID_PROTOCOL_VERSION",
     "deltalog-state-reconstruction-from-checkpoint-missing-metadata": "DELTA_STATE_RECOVER_ERROR",
-    "deltalog-state-reconstruction-from-checkpoint-missing-protocol": "DELTAMERGE_CORRUPT_CHECKPOINT",
+    "deltalog-state-reconstruction-from-checkpoint-missing-protocol": "DELTA_STATE_RECOVER_ERROR",
     "deltalog-state-reconstruction-without-metadata": "DELTA_STATE_RECOVER_ERROR",
     "deltalog-state-reconstruction-without-protocol": "DELTA_STATE_RECOVER_ERROR",
     "no-delta-log-folder": "DELTA_MISSING_DELTA_TABLE",
-    "update-deleted-directory": "DELTAMERGE_CORRUPT_CHECKPOINT",
     "versions-not-contiguous": "DELTA_VERSIONS_NOT_CONTIGUOUS",
 }
 
@@ -149,8 +151,12 @@ def unpacked(golden: Path, name: str) -> Path:
     return golden / name
 
 
-def rows(frame: DataFrame) -> Counter[str]:
-    return Counter(map(repr, frame.collect()))
+def rows(frame: DataFrame) -> Counter[str] | pa.Table:
+    """Rows in comparable form: as texts, or many rows of decimals alone sorted in Arrow, which is faster."""
+    if not all(isinstance(field.dataType, DecimalType | IntegerType) for field in frame.schema):
+        return Counter(map(repr, frame.collect()))
+    found = frame.toArrow()
+    return found.sort_by([(name, "ascending") for name in found.column_names]).combine_chunks()
 
 
 def types(frame: DataFrame) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deltamerge.errors import AnalysisError, CommitStateUnknownError, StorageError
+from deltamerge.errors import AnalysisError, CommitStateUnknownError, CorruptTableError, StorageError
 from deltamerge.log.conflict import Isolation
 from deltamerge.log.files import FileSet
 from deltamerge.log.history import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
@@ -17,7 +17,7 @@ from deltamerge.log.row_ids import high_water_mark
 from deltamerge.log.segment import commit_name
 from deltamerge.log.snapshot import Snapshot
 from deltamerge.log.transaction import Proposal, commit
-from deltamerge.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
+from deltamerge.protocol.actions import Action, AddFile, DomainMetadata, Metadata, Protocol, RemoveFile
 from deltamerge.storage import AlreadyExists, ObjectInfo
 from deltamerge.storage.local import LocalStore
 from tests.unit.log import building
@@ -192,3 +192,9 @@ def test_isolation_is_told(tmp_path: Path) -> None:
     store = create(tmp_path)
     write(load(store), append("a", data_change=False))
     assert lines(store, 1)[0]["commitInfo"]["isolationLevel"] == Isolation.SNAPSHOT.value
+
+
+@pytest.mark.parametrize("configuration", ["", "{}", "[1]", "3", '{"rowIdHighWaterMark":"x"}', '{"rowIdHighWaterMark":null}'])
+def test_a_high_water_mark_that_can_not_be_read_is_named(configuration: str) -> None:
+    with pytest.raises(CorruptTableError, match=r"DELTAMERGE_CORRUPT_ROW_TRACKING.*highest row id"):
+        high_water_mark({"delta.rowTracking": DomainMetadata("delta.rowTracking", configuration)})

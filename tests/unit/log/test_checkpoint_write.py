@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,9 @@ def table(root: Path, **properties: str) -> Snapshot:
 
 
 FORMS = {
-    "json": {},
-    "both": {"delta_checkpoint_writeStatsAsStruct": "true"},
-    "structs": {"delta_checkpoint_writeStatsAsStruct": "true", "delta_checkpoint_writeStatsAsJson": "false"},
+    "json": {"delta_checkpoint_writeStatsAsStruct": "false"},
+    "both": {},
+    "structs": {"delta_checkpoint_writeStatsAsJson": "false"},
 }
 
 
@@ -153,7 +154,7 @@ def test_tombstones_have_neither_tags_nor_statistics(tmp_path: Path) -> None:
 
 
 def test_structs_are_typed(tmp_path: Path) -> None:
-    snapshot = table(tmp_path, delta_checkpoint_writeStatsAsStruct="true", delta_dataSkippingNumIndexedCols="3")
+    snapshot = table(tmp_path, delta_dataSkippingNumIndexedCols="3")
     write_checkpoint(snapshot, snapshot.tombstones.table)
     rows = pq.read_table(tmp_path / "_delta_log" / files(tmp_path)[0])["add"].to_pylist()
     (row,) = [row for row in rows if row and row["path"] == "p=2/f2"]
@@ -162,3 +163,50 @@ def test_structs_are_typed(tmp_path: Path) -> None:
     assert (parsed["numRecords"], parsed["tightBounds"]) == (5, True)
     assert list(parsed["minValues"]) == list(parsed["nullCount"]) == ["id", "word", "price"]
     assert str(parsed["minValues"]["price"]) == "123456789012345678.25"
+
+
+def test_partition_values_that_are_none_leave_out_the_structs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table(tmp_path)
+    commit(tmp_path, 3, add("p=x/f", partitionValues={"p": "x"}))
+    snapshot = load(LocalStore(str(tmp_path)))
+    with caplog.at_level(logging.WARNING, "deltamerge.log"):
+        write_checkpoint(snapshot, snapshot.tombstones.table)
+    adds = pq.read_schema(tmp_path / "_delta_log" / files(tmp_path)[0]).field("add").type
+    assert {field.name for field in adds}.isdisjoint({"stats_parsed", "partitionValues_parsed"})
+    assert "'x'" in caplog.text
+    delete_commits(tmp_path, 4)
+    assert paths(load(snapshot.store)) == paths(snapshot)
+
+
+@pytest.mark.parametrize(
+    ("properties", "clustered", "kept"),
+    [
+        ({"delta.dataSkippingNumIndexedCols": "1"}, ["day"], ["id", "day"]),
+        ({"delta.dataSkippingStatsColumns": "WORD, `a.b`"}, [], ["word", "a.b"]),
+        ({"delta.dataSkippingStatsColumns": "a"}, ["at"], ["at", "a"]),
+        ({"delta.dataSkippingNumIndexedCols": "0"}, [], []),
+    ],
+)
+def test_structs_have_the_columns_that_files_have_statistics_of(
+    tmp_path: Path, properties: dict[str, str], clustered: list[str], kept: list[str]
+) -> None:
+    nested = {"type": "struct", "fields": [{"name": "b", "type": "integer", "nullable": True, "metadata": {}}]}
+    schema = schema_text(id="long", word="string", **{"a.b": "integer"}, day="date", at="timestamp", a=nested)
+    domain = {"clusteringColumns": [[name] for name in clustered]}
+    commit(tmp_path, 0, V2, metadata(schema, properties=properties))
+    commit(tmp_path, 1, {"domainMetadata": {"domain": "delta.clustering", "configuration": json.dumps(domain)}})
+    snapshot = load(LocalStore(str(tmp_path)))
+    write_checkpoint(snapshot, snapshot.tombstones.table)
+    type = pq.read_schema(tmp_path / "_delta_log" / files(tmp_path)[0]).field("add").type.field("stats_parsed").type
+    found = [] if type.get_field_index("nullCount") < 0 else [field.name for field in type.field("nullCount").type]
+    assert found == kept
+
+
+@pytest.mark.parametrize(("texts", "kept"), [(["2020-01-01T00:00:00.000000Z", None], True), (["2020-01-01 00:00:00"], False)])
+def test_partition_moments_are_typed_where_their_texts_say_which_they_are(tmp_path: Path, texts: list[Any], kept: bool) -> None:
+    commit(tmp_path, 0, V2, metadata(schema_text(id="long", at="timestamp"), ["at"]))
+    commit(tmp_path, 1, *[add(f"f{number}", partitionValues={"at": text}) for number, text in enumerate(texts)])
+    snapshot = load(LocalStore(str(tmp_path)))
+    write_checkpoint(snapshot, snapshot.tombstones.table)
+    adds = pq.read_schema(tmp_path / "_delta_log" / files(tmp_path)[0]).field("add").type
+    assert ("partitionValues_parsed" in {field.name for field in adds}) == kept

@@ -15,7 +15,7 @@ from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileSet, table_o
 from deltamerge.log.segment import checksum_name
 from deltamerge.log.transaction import Proposal, commit
 from deltamerge.log.upkeep import after_commit
-from deltamerge.protocol.actions import AddFile
+from deltamerge.protocol.actions import AddFile, Protocol
 from tests.unit.log import building
 from tests.unit.log.building import add, create, load, metadata, paths, remove
 
@@ -34,6 +34,13 @@ def test_a_checksum_counts_the_live_files(tmp_path: Path) -> None:
         "setTransactions": [{"appId": "i", "version": 5}],
         "domainMetadata": [{"domain": "d", "configuration": "x", "removed": False}],
     }
+
+
+def test_a_checksum_counts_deletion_vectors_where_they_are_allowed(tmp_path: Path) -> None:
+    snapshot = load(create(tmp_path, add("a", deletionVector={**building.vector("x"), "cardinality": 7}), add("b")))
+    allowed = Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors"}))
+    value = checksum_value(replace(snapshot, protocol=allowed))
+    assert (value["numDeletionVectorsOpt"], value["numDeletedRecordsOpt"]) == (1, 7)
 
 
 def test_transactions_that_may_expire_are_left_out(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from deltamerge.protocol.actions import CdcFile, DomainMetadata, Metadata, Protocol, Txn
 from deltamerge.storage import ObjectInfo
 from deltamerge.storage.local import LocalStore
-from tests.unit.log.building import PROTOCOL, add, commit, info, metadata, remove, vector
+from tests.unit.log.building import PROTOCOL, add, commit, create, info, load, metadata, paths, remove, vector
 
 STORE = LocalStore("/nowhere/table")
 FILE = ObjectInfo(f"_delta_log/{7:020d}.json", 1, 123, "e")
@@ -124,7 +124,7 @@ BROKEN = [
     '{"txn":{"appId":"a"}}',
     '{"txn":{"appId":"a","version":"b"}}',
     '{"protocol":{"minReaderVersion":1}}',
-    '{"metaData":{"id":"i"}}',
+    '{"metaData":{"schemaString":"{}"}}',
     '{"add":{"path":"\udcff","size":1}}',
 ]
 
@@ -173,3 +173,21 @@ def test_a_field_of_another_type_names_the_file(action: Any) -> None:
 def test_a_commit_that_vanished_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorruptTableError, match="vanished"):
         read_commit(LocalStore(str(tmp_path)), FILE)
+
+
+EMPTY: dict[str, Any] = {"deletionVector": {}}
+
+
+def test_a_deletion_vector_of_nothing_is_none(tmp_path: Path) -> None:
+    store = create(tmp_path, add("a", **EMPTY), add("b", **EMPTY), add("c"))
+    commit(tmp_path, 1, remove("a"), remove("c", **EMPTY))
+    assert paths(load(store)) == ["b"]
+    assert load(store).files.vectors == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["storageType", "pathOrInlineDv", "sizeInBytes", "cardinality"])
+def test_a_deletion_vector_that_lacks_something_is_refused(tmp_path: Path, name: str) -> None:
+    descriptor = {key: value for key, value in vector("x").items() if key != name}
+    store = create(tmp_path, add("a", deletionVector=descriptor))
+    with pytest.raises(CorruptTableError, match=f"has no {name}"):
+        load(store)

@@ -28,7 +28,9 @@ from tests.unit.log.building import PROTOCOL, add, info, metadata, remove, vecto
 
 BEFORE = Protocol(1, 2)
 SETTINGS = Metadata.from_json(metadata(properties={"set": "before"})["metaData"])
-UPGRADE = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}}
+UPGRADE = {
+    "protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", "invariants", "newFeature"]}
+}
 SERIAL, WRITE, SNAPSHOT = Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE, Isolation.SNAPSHOT
 
 
@@ -46,9 +48,14 @@ def everything(files: FileSet) -> Mask:
 
 
 def check(
-    read: ReadSet, won: CommitFile, isolation: Isolation = SERIAL, removed: frozenset[str] = frozenset(), **more: Any
+    read: ReadSet,
+    won: CommitFile,
+    isolation: Isolation = SERIAL,
+    removed: frozenset[str] = frozenset(),
+    before: Metadata | None = None,
+    **more: Any,
 ) -> None:
-    check_conflict(read, removed, isolation, won, table="my_table", protocol=BEFORE, metadata=SETTINGS, **more)
+    check_conflict(read, removed, isolation, won, table="my_table", protocol=BEFORE, metadata=before or SETTINGS, **more)
 
 
 BLIND_APPEND = winner(info(isBlindAppend=True), add("r1"))
@@ -196,8 +203,11 @@ LEGACY = ("appendOnly", "invariants")
         (features(*LEGACY), False),
         (features(*LEGACY, "domainMetadata", "v2Checkpoint", "deletionVectors"), False),
         (features("appendOnly"), True),
-        (features(*LEGACY, "columnMapping"), True),
-        (features(*LEGACY, "rowTracking"), True),
+        (features(*LEGACY, "columnMapping", "checkConstraints", "generatedColumns", "identityColumns"), False),
+        (features(*LEGACY, "rowTracking", "inCommitTimestamp", "icebergCompatV2"), False),
+        (features(*LEGACY, "clustering"), True),
+        (features(*LEGACY, "variantType"), True),
+        (features(*LEGACY, "newFeature"), True),
     ],
 )
 def test_a_protocol_that_asks_nothing_of_others_does_not_conflict(won: dict[str, Any], conflicts: bool) -> None:
@@ -205,6 +215,22 @@ def test_a_protocol_that_asks_nothing_of_others_does_not_conflict(won: dict[str,
         check(READ_R, winner(won))
     with pytest.raises(ProtocolChangedError):
         check(READ_R, winner(won), changes_protocol=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "properties"),
+    [
+        ("checkConstraints", {"delta.constraints.c": "id > 0"}),
+        ("changeDataFeed", {"delta.enableChangeDataFeed": "true"}),
+        ("rowTracking", {"delta.enableRowTracking": "true"}),
+        ("columnMapping", {"delta.columnMapping.mode": "name"}),
+    ],
+)
+def test_a_feature_that_the_table_uses_already_binds_writers_from_now_on(name: str, properties: dict[str, str]) -> None:
+    used = Metadata.from_json(metadata(properties=properties)["metaData"])
+    with pytest.raises(ProtocolChangedError):
+        check(READ_R, winner(features(*LEGACY, name)), before=used)
+    check(READ_R, winner(features(*LEGACY, "vacuumProtocolCheck")), before=used)
 
 
 def domain(name: str) -> dict[str, Any]:

@@ -86,6 +86,13 @@ def test_bytes_count_live_files_only() -> None:
     assert FileSet.of(adds("a", "b", size=7)).replay(adds("c", size=100), ["a"]).total_bytes == 107
 
 
+def test_vectors_count_live_files_only() -> None:
+    marked = {**vector("x"), "cardinality": 5}
+    files = FileSet.of(adds("plain"), adds("a", "b", deletionVector=marked), adds("c", deletionVector=vector("y")))
+    assert files.vectors == (3, 11)
+    assert files.replay(adds(), file_keys(adds("a", deletionVector=marked)).to_pylist()).vectors == (2, 6)
+
+
 def test_chunks_without_a_live_file_are_dropped() -> None:
     files = FileSet.of(adds("a")).replay(adds("b"), []).replay(adds("c"), ["a", "b"])
     assert len(files.chunks) == 1

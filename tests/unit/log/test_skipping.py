@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltamerge.log import statistics, stats_json
 from deltamerge.log.files import FILE_SCHEMA, FileSet, table_of
 from deltamerge.log.skipping import could_match
 from deltamerge.protocol.partitions import partition_text
@@ -380,3 +381,20 @@ def test_a_float_below_the_double_of_its_text_is_not_lost() -> None:
     for value in np.random.default_rng(1).standard_normal(200).astype(np.float32):
         files = FileSet.of(table_of([add("f", stats=stats(float(str(value)), float(str(value))))["add"]], FILE_SCHEMA))
         assert could_match(files, Compare(C, "=", pa.scalar(float(value))), schema, []).tolist() == [True]
+
+
+def test_statistics_are_parsed_of_the_files_in_wanted_partitions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+    monkeypatch.setattr(
+        statistics, "json_leaves", lambda texts, wanted: parsed.append(len(texts)) or stats_json.json_leaves(texts, wanted)
+    )
+    rows = [
+        add(f"f{n}", partitionValues={"p": str(n % 10)}, stats=json.dumps({"minValues": {"c": n}, "maxValues": {"c": n}}))["add"]
+        for n in range(100)
+    ]
+    files = FileSet.of(table_of(rows, FILE_SCHEMA))
+    schema = parse_schema(schema_text(p="integer", c="long"))
+    of_partition = Compare(("p",), "=", pa.scalar(3, pa.int32()))
+    predicate = And((And((of_partition,)), Compare(C, ">=", pa.scalar(50, pa.int64()))))
+    assert np.flatnonzero(could_match(files, predicate, schema, ["p"])).tolist() == [53, 63, 73, 83, 93]
+    assert parsed == [10]

@@ -14,6 +14,7 @@ from deltamerge.errors import CorruptTableError
 from deltamerge.log import statistics as module
 from deltamerge.log.files import FILE_SCHEMA, FileChunk, table_of
 from deltamerge.log.statistics import Bounds, bounds_of, leaf, row_counts
+from deltamerge.log.stats_json import json_leaves
 from deltamerge.protocol.schema import StructType, arrow_type, parse_schema
 from tests.unit.log.building import add, naive, schema_text
 
@@ -167,7 +168,7 @@ def test_only_primitive_columns_have_bounds() -> None:
 def test_partition_columns_are_bounded_by_their_value() -> None:
     chunk = chunk_of(stats(7, 8, rows=4), None, None, stats(7, 8, rows=4), partitions=["1", "2", None, ""])
     found = bounds_of(chunk, parse_schema(schema_text(c="long")), ["c"], [C])[C]
-    assert lists(found) == ([1, 2, None, None], [1, 2, None, None], [0, 0, 1, 4], [4, None, 1, 4])
+    assert lists(found) == ([1, 2, None, None], [1, 2, None, None], [0, 0, 1, 1], [1, 1, 1, 1])
 
 
 def test_partition_values_are_by_physical_name() -> None:
@@ -192,17 +193,21 @@ def test_row_counts(texts: list[str | None], expected: list[int | None]) -> None
 
 def test_statistics_are_parsed_once_for_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
-    real = module._read_json
-    monkeypatch.setattr(
-        module, "_read_json", lambda texts, wanted, *more: parsed.append(set(wanted)) or real(texts, wanted, *more)
-    )
+    monkeypatch.setattr(module, "json_leaves", lambda texts, wanted: parsed.append(set(wanted)) or json_leaves(texts, wanted))
     schema = parse_schema(schema_text(c="long", d="long"))
     chunk = chunk_of(stats(1, 2))
     first = bounds_of(chunk, schema, [], [C])[C]
     assert bounds_of(chunk, schema, [], [C])[C] is first
     bounds_of(chunk, schema, [], [C, ("d",)])
     row_counts(chunk)
-    assert parsed == [{("c",)}, {("d",)}]
+    kinds = ("minValues", "maxValues", "nullCount")
+    assert parsed == [{("numRecords",), *((kind, name) for kind in kinds)} for name in "cd"]
+
+
+def test_partition_bounds_need_no_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "json_leaves", None)
+    found = bounds_of(chunk_of(stats(7, 8), partitions=["1"]), parse_schema(schema_text(c="long")), ["c"], [C])[C]
+    assert found.low.to_pylist() == [1]
 
 
 def test_a_column_of_another_type_is_parsed_anew() -> None:

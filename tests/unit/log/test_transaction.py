@@ -13,12 +13,12 @@ import pytest
 
 from deltamerge import __version__
 from deltamerge.errors import (
-    AnalysisError,
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,
     ConcurrentWriteError,
     ProtocolChangedError,
     StorageError,
+    UnsupportedTableError,
 )
 from deltamerge.log import transaction as module
 from deltamerge.log.conflict import ReadSet
@@ -236,6 +236,7 @@ def test_a_commit_gives_up_in_the_end(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ConcurrentWriteError) as caught:
         commit(load(store), append("a"))
     assert store.tries == 3
+    assert caught.value.condition == "DELTA_CONCURRENT_WRITE"
     assert caught.value.parameters == {"tableName": str(tmp_path), "attempts": 3}
     assert caught.value.retryable
 
@@ -259,7 +260,7 @@ def test_a_refusing_store_is_not_asked_twice(tmp_path: Path) -> None:
 
 def test_an_append_only_table_refuses_to_remove_rows(tmp_path: Path) -> None:
     store = create(tmp_path, building.add("a"), properties={"delta.appendOnly": "true"})
-    with pytest.raises(AnalysisError) as caught:
+    with pytest.raises(UnsupportedTableError) as caught:
         commit(load(store), Proposal("DELETE", [RemoveFile("a", 1)]))
     assert caught.value.condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY"
     assert "delta.appendOnly" in (caught.value.hint or "")

@@ -32,7 +32,7 @@ def expression(text: str) -> Expression:
     """What is seen of an SQL text; Spark could not evaluate it."""
     tree = parse(text)
     opaque = tree is None or tree.find(exp.Star) is not None
-    return Expression(COLUMN, text, tree, None if opaque else words_of(text), qualifiers_of(text))
+    return Expression(lambda: COLUMN, text, tree, None if opaque else words_of(text), qualifiers_of(text))
 
 
 def tree(text: str) -> exp.Expression:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import deltamerge.merge.apply as apply
-from deltamerge.merge.apply import _bundled, _pieces, _read_bytes
+from deltamerge.merge.apply import _pieces, _read_bytes, _together
 from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, ClauseAction
 from deltamerge.worker.scan import FILE, ROW, FileTask
 from tests.unit.worker.data import examples, vector_of, write_spec
@@ -37,10 +36,7 @@ def changes(*files: int | None, clause: int = 0) -> pa.Table:
 def test_bundles_are_all_rows_in_order_and_split_no_file(files: list[int | None], most: int, each: int) -> None:
     table = changes(*sorted(files, key=lambda file: (file is None, file)))
     found = _pieces(table)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apply, "_INSERT_BYTES", most)
-        patch.setattr(apply, "_TASK_BYTES", 100)
-        bundles = _bundled(table, found, [each] * len(found))
+    bundles = _together(table, found, [(piece.nbytes, each) for _, piece in found], (most, 100))
     assert pa.concat_tables([table.slice(0, 0), *bundles]).equals(table)
     owners = [{file for file in bundle[FILE].to_pylist() if file is not None} for bundle in bundles]
     assert sum(map(len, owners)) == len(set().union(*owners))
@@ -49,7 +45,8 @@ def test_bundles_are_all_rows_in_order_and_split_no_file(files: list[int | None]
 
 def test_small_changes_of_many_files_are_one_piece() -> None:
     table = changes(0, 0, 3, 7, None, None)
-    assert len(_bundled(table, _pieces(table), [0] * 4)) == 1
+    assert len(_together(table, _pieces(table), [(1,)] * 4, (4,))) == 1
+    assert [len(piece) for piece in _together(table, _pieces(table), [(9,), (1,), (2,), (1,)], (3,))] == [2, 2, 2]
 
 
 def read_bytes(root: Path, rows: int | None, hits: int, clause: ClauseAction, share: float = 0.5, dead: int = 0) -> int:

@@ -122,7 +122,7 @@ def test_nothing_is_skipped_when_target_rows_without_a_partner_matter() -> None:
     plan = plan_of("t.id = s.id AND t.day = '2020-01-01'", update(), delete(side=BY_SOURCE))
     assert plan.keys == ()
     assert not plan.keys_decide
-    assert plan.target_predicate == ALWAYS
+    assert plan.by_source == ALWAYS
     assert any("NOT MATCHED BY SOURCE" in reason for reason in plan.reasons)
 
 

@@ -20,7 +20,7 @@ from deltamerge.merge.prune import PrunedPlan, prune
 from deltamerge.protocol.partitions import partition_text
 from deltamerge.protocol.schema import PrimitiveType, arrow_type
 from deltamerge.spark.source import Source
-from tests.unit.merge.merges import FRAME, delete, merge_of, snapshot_of, struct
+from tests.unit.merge.merges import FRAME, delete, merge_of, snapshot_of, struct, update
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ def spanning(low: Any, high: Any, nulls: int = 0, column: str = "k") -> Json:
 
 
 def source_of(table: pa.Table | None, rows: int = 0) -> Source:
-    return Source(FRAME, table.num_rows if table is not None else rows, 0, table)
+    return Source(lambda: FRAME, table.num_rows if table is not None else rows, 0, table)
 
 
 def plan_of(
@@ -83,8 +83,61 @@ def test_a_source_that_was_not_collected_prunes_by_predicates_only() -> None:
 
 
 def test_a_merge_without_keys_opens_every_file() -> None:
-    pruned = prune(plan_of(THREE, "t.k > s.k"), source_of(pa.table({"k": [1]})))
+    pruned = prune(plan_of(THREE, "t.k + 1 > s.k"), source_of(pa.table({"k": [1]})))
     assert (paths(pruned), pruned.keys, pruned.ranks) == (["high", "unknown", "low"], None, None)
+
+
+@pytest.mark.parametrize(
+    ("condition", "values", "kept"),
+    [
+        ("t.k > s.k", [9, 30], ["high", "unknown"]),
+        ("t.k > s.k", [8, 30], ["high", "unknown", "low"]),
+        ("t.k >= s.k", [10, None], ["high", "unknown"]),
+        ("s.k >= t.k", [9, 1], ["unknown", "low"]),
+        ("t.k < s.k", [10], ["unknown", "low"]),
+        ("t.k < s.k", [11], ["high", "unknown", "low"]),
+        ("t.k BETWEEN s.k AND s.k + 1", [12], ["high", "unknown"]),
+        ("t.k BETWEEN s.k AND s.k", [30], ["unknown"]),
+        ("t.k NOT BETWEEN s.k AND s.k", [12], ["high", "unknown", "low"]),
+        ("t.k BETWEEN SYMMETRIC s.k AND s.k", [12], ["high", "unknown", "low"]),
+        ("t.k > s.k OR t.k < 0", [12], ["high", "unknown", "low"]),
+        ("t.k > s.k", [None], ["high", "unknown", "low"]),
+    ],
+)
+def test_a_range_drops_files_beyond_the_sources_values(condition: str, values: list[Any], kept: list[str]) -> None:
+    assert paths(prune(plan_of(THREE, condition), source_of(pa.table({"k": pa.array(values, pa.int64())})))) == kept
+
+
+def test_the_limits_of_a_source_that_was_not_collected_drop_files() -> None:
+    bounds = pa.table({"k": pa.array([12, 15, None, None, 11, 13], pa.int64())})
+    pruned = prune(plan_of(THREE), Source(lambda: FRAME, 9, 1 << 40, bounds=bounds))
+    assert (paths(pruned), pruned.keys) == (["high", "unknown"], None)
+    assert plan_of(THREE).bounded == {"k"}
+    assert plan_of(THREE, "t.k <=> s.k").bounded == set()
+    assert plan_of(THREE, target="double", source="double").bounded == set()
+
+
+def test_limits_that_the_targets_type_cannot_hold_drop_nothing() -> None:
+    files = [add("low", 10, spanning(0, 9)), add("high", 30, spanning(100, 119))]
+    wide = pa.table({"k": [5, 2**40]})
+    assert paths(prune(plan_of(files, "t.k <= s.k", target="integer"), source_of(wide))) == ["high", "low"]
+    assert paths(prune(plan_of(files, "t.k >= s.k", target="integer"), source_of(wide))) == ["high", "low"]
+
+
+def by_source(condition: str | None, keys: list[int]) -> list[str]:
+    merge = merge_of(
+        snapshot_of(struct(k="long"), THREE), struct(k="long"), "t.k = s.k", update(k="s.k"), delete(condition, Side.BY_SOURCE)
+    )
+    return paths(prune(plan_merge(merge), source_of(pa.table({"k": keys}))))
+
+
+def test_by_source_prunes_files_that_neither_match_nor_meet_its_conditions() -> None:
+    assert by_source("t.k < 5", [99]) == ["unknown", "low"]
+    assert by_source("t.k < 5", [12]) == ["high", "unknown", "low"]
+    assert by_source("t.k > 50", [3]) == ["unknown", "low"]
+    assert by_source("k > 50", [3]) == ["unknown", "low"]
+    assert by_source("t.k % 2 = 0", [3]) == ["high", "unknown", "low"]
+    assert by_source(None, [3]) == ["high", "unknown", "low"]
 
 
 def test_an_empty_source_matches_nothing() -> None:

@@ -23,6 +23,7 @@ from deltamerge.protocol.actions import (
     action_line,
     parse_action,
 )
+from deltamerge.protocol.schema import StructType, parse_schema
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 some_text = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
@@ -193,7 +194,7 @@ REQUIRED = {
     "add": {"path": "x", "size": 1},
     "remove": {"path": "x"},
     "cdc": {"path": "x", "size": 1},
-    "metaData": {"id": "i", "schemaString": "{}"},
+    "metaData": {"id": "i"},
     "protocol": {"minReaderVersion": 1, "minWriterVersion": 2},
     "txn": {"appId": "a", "version": 1},
     "domainMetadata": {"domain": "d"},
@@ -205,6 +206,11 @@ def test_a_missing_field_raises(kind: str, name: str) -> None:
     assert parse_action({kind: REQUIRED[kind]}) is not None
     with pytest.raises(KeyError, match=name):
         parse_action({kind: {key: item for key, item in REQUIRED[kind].items() if key != name}})
+
+
+@pytest.mark.parametrize("value", [{"id": "i"}, {"id": "i", "schemaString": None}])
+def test_metadata_without_a_schema_has_no_columns(value: dict[str, Any]) -> None:
+    assert parse_schema(Metadata.from_json(value).schema_string) == StructType(())
 
 
 @pytest.mark.parametrize("name", ["storageType", "pathOrInlineDv", "sizeInBytes", "cardinality"])

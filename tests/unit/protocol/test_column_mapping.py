@@ -69,12 +69,14 @@ def test_the_mode_is_the_propertys_under_a_protocol_that_maps(
 def test_a_protocol_that_does_not_map_is_refused_when_the_names_matter(protocol: Protocol) -> None:
     plain = StructType((StructField("a", LONG),))
     assert mapping_mode(protocol, metadata(plain)) is MappingMode.NONE
-    with pytest.raises(UnsupportedTableError, match=r"delta\.columnMapping\.mode is 'name'"):
+    with pytest.raises(
+        UnsupportedTableError, match=r"DELTA_UNSUPPORTED_COLUMN_MAPPING_PROTOCOL.*delta\.columnMapping\.mode is 'name'"
+    ):
         mapping_mode(protocol, metadata(SCHEMA))
 
 
 def test_an_unknown_mode_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedTableError, match="'position'"):
+    with pytest.raises(UnsupportedTableError, match=r"DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE.*'position'"):
         mapped_schema(LEGACY, metadata(SCHEMA, "position"))
 
 
@@ -154,3 +156,8 @@ def test_ids_count_on_and_names_are_never_given_twice() -> None:
     assert second.fields[:2] == first.fields
     assert second.fields[2].metadata[ID_KEY] == highest == 8
     assert assigned(second, 8) == (second, 8)
+
+
+def test_a_partition_column_that_the_schema_lacks_is_named() -> None:
+    with pytest.raises(CorruptTableError, match=r"DELTAMERGE_CORRUPT_PARTITION_COLUMNS.*partitioned by p, which"):
+        mapped_schema(Protocol(1, 2), Metadata("i", schema_json(StructType((StructField("id", PrimitiveType("long")),))), ("p",)))

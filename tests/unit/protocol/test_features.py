@@ -99,6 +99,19 @@ def test_features_that_are_not_written_are_refused_by_name() -> None:
         assert "Nothing was written." in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("name", "configuration"),
+    [
+        ("changeDataFeed", {"delta.enableChangeDataFeed": "true"}),
+        ("rowTracking", {"delta.enableRowTracking": "true"}),
+        ("clustering", {}),
+        ("checkpointProtection", {}),
+    ],
+)
+def test_features_that_are_written_where_they_are_used(name: str, configuration: dict[str, str]) -> None:
+    check_writable(named(name, "domainMetadata", reads=False), metadata(configuration), "t")
+
+
 def test_all_missing_features_are_named_in_order() -> None:
     with pytest.raises(UnsupportedTableError, match="table t requires aFuture, zFuture"):
         check_readable(named("zFuture", "timestampNtz", "aFuture"), metadata(), "t")

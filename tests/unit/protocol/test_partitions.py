@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltamerge.errors import CorruptTableError
+from deltamerge.errors import CorruptTableError, InvalidArgumentError
 from deltamerge.protocol.partitions import (
     decode_path,
     encode_path,
@@ -167,6 +167,13 @@ def test_a_text_that_the_type_cannot_hold_is_a_corrupt_table(text: str, type: pa
         parsed(text, type)
     assert caught.value.condition == "DELTAMERGE_CORRUPT_PARTITION_VALUE"
     assert caught.value.parameters == {"type": str(type)}
+
+
+def test_bytes_that_are_no_text_have_none() -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        partition_text(b"ab\xff")
+    assert caught.value.condition == "DELTAMERGE_UNSUPPORTED_PARTITION_VALUE"
+    assert caught.value.parameters == {"value": "6162ff"}
 
 
 HIVE = {

@@ -69,3 +69,21 @@ def test_intervals_in_milliseconds(text: str, expected: int) -> None:
 @pytest.mark.parametrize("text", ["0", "-5"])
 def test_a_checkpoint_interval_is_at_least_one(text: str) -> None:
     assert Properties({"delta.checkpointInterval": text}).checkpoint_interval == 1
+
+
+MB = 1 << 20
+SIZES = [
+    ("1048576", MB),
+    ("64mb", 64 * MB),
+    ("2 kb", 128 * MB),
+    ("3K", 3_072),
+    ("1GB", 1_024 * MB),
+    ("0", 128 * MB),
+    ("?", 128 * MB),
+]
+
+
+@pytest.mark.parametrize(("text", "size"), SIZES)
+def test_the_target_size_of_files(text: str, size: int) -> None:
+    assert Properties({"delta.targetFileSize": text}).target_file_size == size
+    assert Properties({}).target_file_size == 128 << 20

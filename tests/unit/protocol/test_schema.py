@@ -150,6 +150,10 @@ def test_what_a_field_leaves_out_has_its_default() -> None:
         '{"type":"struct","fields":[{"type":"long"}]}',
         '{"type":"struct","fields":[{"name":"a"}]}',
         '{"type":"struct","fields":[{"name":"a","type":null}]}',
+        '{"type":"struct","fields":[{"name":1,"type":"long"}]}',
+        '{"type":"struct","fields":[{"name":"\\ud800","type":"long"}]}',
+        '{"type":"struct","fields":[{"name":"a","type":"long","metadata":[1]}]}',
+        '{"type":"struct","fields":[{"name":"a","type":"long","metadata":{"delta.columnMapping.physicalName":"\\ud800"}}]}',
         '{"type":"struct","fields":[{"name":"a","type":{"type":"union"}}]}',
     ],
 )
@@ -263,3 +267,9 @@ def test_void_beside_other_columns_and_fields_is_stored_by_leaving_it_out() -> N
     schema = StructType((StructField("v", VOID), StructField("s", StructType((*one(VOID), StructField("x", LONG))))))
     check_storable(schema)
     assert str(without_void(schema)) == "struct<s:struct<x:long>>"
+
+
+def test_a_schema_that_is_nested_too_deeply_is_named() -> None:
+    text = '{"type":"array","elementType":' * 50_000
+    with pytest.raises(CorruptTableError, match="nested too deeply"):
+        parse_schema(text)

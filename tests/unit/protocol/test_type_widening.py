@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.errors import UnsupportedTableError
+from deltamerge.errors import CorruptTableError, UnsupportedTableError
 from deltamerge.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
 from deltamerge.protocol.type_widening import check_type_changes, widens
 
@@ -41,3 +41,9 @@ def test_a_change_that_is_not_supported_is_refused_with_its_place() -> None:
     assert caught.value.parameters == {"fieldName": "f.element", "fromType": "long", "toType": "double"}
     inner.metadata["delta.typeChanges"].pop()
     check_type_changes(schema)
+
+
+@pytest.mark.parametrize("changes", ["x", {"fromType": "byte"}, ["x"], 1, True])
+def test_changes_that_are_none_are_named(changes: object) -> None:
+    with pytest.raises(CorruptTableError, match=r"DELTAMERGE_CORRUPT_TYPE_CHANGES.*of c can't be read"):
+        check_type_changes(StructType((StructField("c", PrimitiveType("long"), metadata={"delta.typeChanges": changes}),)))

@@ -48,3 +48,10 @@ def test_the_named_columns_are_chosen_whatever_their_case(names: str, expected: 
 def test_bounds_are_for_types_with_an_order_of_bytes_or_numbers() -> None:
     found = stats_columns(SCHEMA, Properties({}))
     assert [".".join(column.path) for column in found if column.bounded] == ["col-a", "St.X", "St.y.z"]
+
+
+def test_clustering_columns_are_chosen_in_any_case() -> None:
+    clustered = [("St", "y.z"), ("col-a",), ("nowhere",)]
+    for properties, expected in (({"NumIndexedCols": "0"}, ["col-a", "St.y.z"]), ({"StatsColumns": "st.x"}, ALL[:3])):
+        values = {f"delta.dataSkipping{key}": value for key, value in properties.items()}
+        assert [".".join(column.path) for column in stats_columns(SCHEMA, Properties(values), clustered)] == expected

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deltamerge.errors import StorageError
+from deltamerge.errors import InvalidArgumentError, StorageError
 from deltamerge.storage import StoreSpec, locate, open_store
 
 
@@ -48,6 +48,17 @@ def test_an_unknown_scheme_is_refused(location: str) -> None:
     assert caught.value.condition == "DELTAMERGE_UNSUPPORTED_STORE"
     assert caught.value.parameters == {"location": location, "scheme": location.partition(":")[0].lower()}
     assert caught.value.hint
+
+
+def test_a_container_without_its_account_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("AZURE_"):
+            monkeypatch.delenv(name)
+    with pytest.raises(InvalidArgumentError) as caught:
+        open_store("az://container/table")
+    assert caught.value.condition == "DELTAMERGE_MISSING_STORE_OPTION"
+    assert caught.value.parameters == {"location": "az://container/table", "option": "azure_storage_account_name"}
+    assert open_store("az://container/table", {"azure_storage_account_name": "there"}).url == "az://container/table"
 
 
 def test_options_do_not_show_in_a_spec() -> None:

@@ -18,11 +18,14 @@ from hypothesis import strategies as st
 import deltamerge.worker.rewrite as rewrite
 import deltamerge.worker.write as write
 from deltamerge.protocol.roaring import decode
-from deltamerge.worker.apply import apply_changes, inserted_rows
+from deltamerge.protocol.row_tracking import TrackingColumns
+from deltamerge.worker.apply import apply_changes
+from deltamerge.worker.feed import change_file_spec
 from deltamerge.worker.refusal import Refused
-from deltamerge.worker.results import ADD, COUNTS, MARKED, RESULT_SCHEMA, TOUCHED, unpack_partition
-from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, ClauseAction
+from deltamerge.worker.results import ADD, CHANGE, COUNTS, MARKED, RESULT_SCHEMA, TOUCHED, unpack_partition
+from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, ClauseAction, inserted_rows
 from deltamerge.worker.scan import FILE, ROW, FileTask
+from deltamerge.worker.tracking import tracking_spec
 from tests.unit.worker.data import bag, data_files, examples, folder, read_rows, vector_of, write_spec
 
 Row = tuple[Any, ...]
@@ -43,6 +46,7 @@ VALUES: list[st.SearchStrategy[Any]] = [
     ),
     st.sampled_from(["u", "v", "w"]),
 ]
+TRACKING = ("_row-id-col", "_row-version-col")
 rows_of_table = st.tuples(*[st.none() | values for values in VALUES])
 
 
@@ -68,9 +72,11 @@ class Change:
     folds: bool
     share: float
     counted: bool
+    feed: bool
+    tracked: bool
 
     def after(self) -> list[Row]:
-        """All rows of the touched files and the inserted ones, as they must be afterwards."""
+        """All rows of the touched files and the inserted ones, as they must be afterwards, with id and version if tracked."""
         found = []
         for file in self.touched:
             clause_of = {hit.row: hit for hit in self.hits if hit.file == file}
@@ -79,12 +85,39 @@ class Change:
                 action = self.clauses[hit.clause] if hit else None
                 if number in self.deleted[file]:
                     continue
+                id, version = self.identity(file, number)
                 if hit is None or action is None:
-                    found.append(row)
+                    found.append((*row, *([id, version] if self.tracked else [])))
                 elif action.kind == "update":
                     pairs = zip(SCHEMA.names, hit.values, row, strict=True)
-                    found.append(tuple(new if name in action.assigned else old for name, new, old in pairs))
-        return found + [hit.values for hit in self.hits if hit.file is None]
+                    new = tuple(new if name in action.assigned else old for name, new, old in pairs)
+                    found.append((*new, *([id, None] if self.tracked else [])))
+        unknown = (None, None) if self.tracked else ()
+        return found + [(*hit.values, *unknown) for hit in self.hits if hit.file is None]
+
+    def stored_identity(self, file: int, row: int) -> tuple[int | None, int | None]:
+        """Id and version of a row in the materialized columns of the odd files, which alone have them."""
+        return (None if row % 2 else 50 - row, None if row % 3 else row) if file % 2 else (None, None)
+
+    def identity(self, file: int, row: int) -> tuple[int, int]:
+        """Id and version that a row of a file has before the change."""
+        id, version = self.stored_identity(file, row)
+        return 1000 * file + row if id is None else id, file + 7 if version is None else version
+
+    def feed_rows(self) -> list[Row]:
+        """The rows of the change data files: a row's values and the kind of its change."""
+        if not self.feed:
+            return []
+        found: list[Row] = [(*hit.values, "insert") for hit in self.hits if hit.file is None]
+        for (file, place), hit in {(hit.file, hit.row): hit for hit in self.hits if hit.file is not None}.items():
+            old, action = self.files[file or 0][place or 0], self.clauses[hit.clause]
+            if action.kind == "delete":
+                found.append((*old, "delete"))
+            else:
+                pairs = zip(SCHEMA.names, hit.values, old, strict=True)
+                new = tuple(value if name in action.assigned else before for name, value, before in pairs)
+                found += [(*old, "update_preimage"), (*new, "update_postimage")]
+        return found
 
     @property
     def touched(self) -> list[int]:
@@ -135,13 +168,20 @@ class Change:
             if batch_of_old:
                 stored["id"] = stored["id"].cast(pa.int32())
                 del stored["nested"]
+            if self.tracked and number % 2:
+                kept = [self.stored_identity(number, row) for row in range(len(rows))]
+                for place, name in enumerate(TRACKING):
+                    stored[name] = pa.array([pair[place] for pair in kept], pa.int64())
             vector = vector_of(root, self.deleted[number], inline=number % 2 == 0)
             known = len(rows) if self.counted else None
-            task = FileTask(number, f"old-{number}.parquet", partition, vector=vector, rows=known)
+            ids = {"base_row_id": 1000 * number, "row_version": number + 7} if self.tracked else {}
+            task = FileTask(number, f"old-{number}.parquet", partition, vector=vector, rows=known, **ids)
             pq.write_table(pa.table(stored), root / task.name, row_group_size=group_rows)
             tasks[number] = task
         spec = write_spec(root, SCHEMA, partition_columns)
-        return ChangeSpec(spec, tuple(self.clauses), tasks, self.folds, self.share)
+        feed = change_file_spec(spec) if self.feed else None
+        spec = tracking_spec(spec, TrackingColumns(*TRACKING)) if self.tracked else spec
+        return ChangeSpec(spec, tuple(self.clauses), tasks, self.folds, self.share, feed)
 
 
 @st.composite
@@ -168,7 +208,7 @@ def changes(draw: st.DrawFn, collide: bool = False) -> tuple[Change, bool]:
         deleted.append(draw(st.just(set()) | st.sets(st.integers(0, len(rows) - 1))) - set(positions))
         hits += [Hit(file, row, draw(st.sampled_from(numbers)), draw(rows_of_table)) for row in sorted(positions)]
     share = draw(st.sampled_from([0.0, 0.0, 0.3, 0.6, 1.0]))
-    return Change(files, deleted, clauses, hits, partitioned, folds, share, draw(st.booleans())), old
+    return Change(files, deleted, clauses, hits, partitioned, folds, share, *(draw(st.booleans()) for _ in range(3))), old
 
 
 def cut(table: pa.Table, cuts: list[int]) -> Iterator[pa.RecordBatch]:
@@ -178,33 +218,46 @@ def cut(table: pa.Table, cuts: list[int]) -> Iterator[pa.RecordBatch]:
 
 
 cuts = st.lists(st.integers(0, 40), max_size=8)
+smalls = st.sampled_from([0, 1 << 20])  # whether files are put together
 
 
 @examples
-@given(changes(), cuts, st.integers(1, 6), st.integers(1, 16))
+@given(changes(), cuts, st.integers(1, 6), st.integers(1, 16), smalls)
 def test_rows_counts_and_files_are_those_of_the_model(
-    drawn: tuple[Change, bool], places: list[int], group_rows: int, batch_rows: int
+    drawn: tuple[Change, bool], places: list[int], group_rows: int, batch_rows: int, small: int
 ) -> None:
     change, old = drawn
-    with folder() as root, patch.object(rewrite, "_BATCH_ROWS", batch_rows):
+    with folder() as root, patch.multiple(rewrite, _BATCH_ROWS=batch_rows, SMALL_FILE=small):
         spec = change.write(root, group_rows, old)
         before = data_files(root)
         (batch,) = apply_changes(spec, cut(change.table(), places), 5)
         result = batch.to_pylist()
         added = [row for row in result if row["kind"] == ADD]
+        changed = [row for row in result if row["kind"] == CHANGE]
+        feed: list[Row] = []
+        for row in changed:
+            partition = unpack_partition(row["partition"])
+            folder_name, _, name = row["name"].rpartition("/")
+            assert folder_name == "/".join(
+                ["_change_data", *(f"p={value or '__HIVE_DEFAULT_PARTITION__'}" for value in partition.values())]
+            )
+            assert name.startswith("cdc-00005-")
+            feed += read_rows(root, row["name"], partition, [*SCHEMA.names, "_change_type"])
         found = []
         for row in added:
             partition = unpack_partition(row["partition"])
             assert set(partition) == set(spec.write.partition_columns)
-            rows = read_rows(root, row["name"], partition, SCHEMA.names)
+            rows = read_rows(root, row["name"], partition, [*SCHEMA.names, *(TRACKING if change.tracked else [])])
             assert row["rows"] == len(rows) > 0
             found += rows
         marked = {row["file"]: row for row in result if row["kind"] == MARKED}
         for file, row in marked.items():
             gone = set(decode(row["positions"]).positions().tolist())
             assert (gone, row["rows"]) == (change.gone(file), len(change.files[file]))
-            found += [values for place, values in enumerate(change.files[file]) if place not in gone]
-        assert data_files(root) == sorted([*before, *(row["name"] for row in added)])
+            for place, values in enumerate(change.files[file]):
+                found += [(*values, *(change.identity(file, place) if change.tracked else ()))] if place not in gone else []
+        assert data_files(root) == sorted([*before, *(row["name"] for row in (*added, *changed))])
+    assert bag(feed) == bag(change.feed_rows())
     assert batch.schema == RESULT_SCHEMA
     assert bag(found) == bag(change.after())
     assert [row["counts"] for row in result if row["kind"] == COUNTS] == [[*change.counts, 0]]
@@ -214,13 +267,13 @@ def test_rows_counts_and_files_are_those_of_the_model(
 
 
 @examples
-@given(changes(collide=True), cuts, st.integers(1, 16))
+@given(changes(collide=True), cuts, st.integers(1, 16), smalls)
 def test_rows_that_are_hit_twice_are_counted_as_collisions(
-    drawn: tuple[Change, bool], places: list[int], batch_rows: int
+    drawn: tuple[Change, bool], places: list[int], batch_rows: int, small: int
 ) -> None:
     change, old = drawn
     positions = [(hit.file, hit.row) for hit in change.hits if hit.file is not None]
-    with folder() as root, patch.object(rewrite, "_BATCH_ROWS", batch_rows):
+    with folder() as root, patch.multiple(rewrite, _BATCH_ROWS=batch_rows, SMALL_FILE=small):
         (batch,) = apply_changes(change.write(root, 4, old), cut(change.table(), places), 0)
     (counts,) = [row["counts"] for row in batch.to_pylist() if row["kind"] == COUNTS]
     assert counts[-1] == len({position for position in positions if positions.count(position) > 1})
@@ -231,9 +284,9 @@ class Broken(Exception):
 
 
 @examples
-@given(changes(), cuts, st.integers(0, 8), st.integers(1, 16))
+@given(changes(), cuts, st.integers(0, 8), st.integers(1, 16), smalls)
 def test_a_failure_in_the_middle_leaves_no_new_file(
-    drawn: tuple[Change, bool], places: list[int], good: int, batch_rows: int
+    drawn: tuple[Change, bool], places: list[int], good: int, batch_rows: int, small: int
 ) -> None:
     change, old = drawn
 
@@ -244,12 +297,23 @@ def test_a_failure_in_the_middle_leaves_no_new_file(
             yield batch
         raise Broken
 
-    with folder() as root, patch.object(rewrite, "_BATCH_ROWS", batch_rows):
+    with folder() as root, patch.multiple(rewrite, _BATCH_ROWS=batch_rows, SMALL_FILE=small):
         spec = change.write(root, 4, old)
         before = data_files(root)
         with pytest.raises(Broken):
             list(apply_changes(spec, breaking(), 0))
         assert data_files(root) == before
+
+
+def test_small_files_and_inserted_rows_of_a_partition_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "SMALL_FILE", 20_000)
+    spec = small_spec(tmp_path, [3, 30_000, 4], UPDATE, INSERT)
+    (batch,) = apply_changes(spec, small_hits((0, 1, 0, 7), (1, 9, 0, 8), (2, 0, 0, 9), (None, None, 1, 5)), 0)
+    result = batch.to_pylist()
+    assert sorted(row["rows"] for row in result if row["kind"] == ADD) == [8, 30_000]
+    assert [row["file"] for row in result if row["kind"] == TOUCHED] == [0, 1, 2]
+    (name,) = [row["name"] for row in result if row["kind"] == ADD and row["rows"] == 8]
+    assert sorted(read_rows(tmp_path, name, {}, ["id"])) == [(0,), (1,), (2,), (2,), (3,), (5,), (7,), (9,)]
 
 
 SMALL = pa.schema([("id", pa.int64())])
@@ -277,6 +341,7 @@ def test_files_and_inserts_that_were_finished_before_a_failure_are_deleted(
 ) -> None:
     monkeypatch.setattr(write, "_GROUP_BYTES", 1)
     monkeypatch.setattr(rewrite, "_BATCH_ROWS", 20_000)
+    monkeypatch.setattr(rewrite, "SMALL_FILE", 0)
     spec = small_spec(tmp_path, [3, 30_000], UPDATE, INSERT, target_bytes=1)
     inserts = pa.table({FILE: pa.nulls(20_000, pa.int32()), ROW: pa.nulls(20_000, pa.int64()), CLAUSE: pa.repeat(1, 20_000)})
     seen = []
@@ -321,7 +386,8 @@ def test_no_rows_are_counts_of_zero(tmp_path: Path) -> None:
     assert [row["counts"] for row in batch.to_pylist()] == [[0, 0, 0, 0]]
 
 
-def test_files_are_named_for_the_task(tmp_path: Path) -> None:
+def test_files_are_named_for_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "SMALL_FILE", 0)
     spec = small_spec(tmp_path, [2], UPDATE, INSERT)
     (batch,) = apply_changes(spec, small_hits((None, None, 1, 1), (0, 1, 0, 7)), 31)
     assert [name[:10] for name in batch.column("name").to_pylist() if name] == ["part-00031"] * 2

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltamerge.worker.calendar import Calendar, calendars_of, gregorian, julian_days
+from deltamerge.protocol.calendar import Calendar, calendars_of
+from deltamerge.worker.calendar import gregorian, julian_days
 from deltamerge.worker.refusal import Refused
 from deltamerge.worker.scan import FileTask, ScanSpec, scan_file
 from tests.unit.worker.data import UTC_TIME, store_at

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.protocol.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
-from deltamerge.worker.columns import conform, conform_table, physical_name, stored_names, stored_table
+from deltamerge.worker.columns import conform, conform_table, padded, physical_name, stored_names, stored_table, within
 from deltamerge.worker.refusal import Refused
 from tests.unit.worker.data import UTC_TIME, examples
 
@@ -221,7 +221,7 @@ def test_a_column_is_found_whatever_its_case_unless_two_could_be_meant() -> None
     assert conform_table(pa.table({"ID": [1]}), schema).to_pylist() == [{"Id": 1}]
     assert conform_table(pa.table({"ID": [1], "Id": [2]}), schema).to_pylist() == [{"Id": 2}]
     for ambiguous in (["ID", "id"], ["Id", "Id"]):
-        with pytest.raises(Refused, match="'Id'"):
+        with pytest.raises(Refused, match=r"DELTAMERGE_AMBIGUOUS_COLUMN.*'Id'"):
             conform_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=ambiguous), schema)
 
 
@@ -231,3 +231,36 @@ def test_void_columns_and_fields_leave_for_a_file_and_come_back_as_nulls() -> No
     stored = stored_table(rows, pa.schema([("s", pa.struct([("x", pa.int64())]))]))
     assert stored.to_pylist() == [{"s": {"x": 1}}, {"s": None}]
     assert conform_table(stored, rows.schema).to_pylist() == rows.to_pylist()
+
+
+NESTED = pa.struct([("c", pa.string()), ("n", pa.int32())])
+OF_NESTED = pa.chunked_array(
+    [
+        pa.array(
+            [
+                [("left out", [{"c": "left out", "n": 0}])],
+                [("k", [{"c": "ab", "n": 1}, None, {"c": None, "n": 2}]), ("l", None)],
+                None,
+                [("m", [{"c": "x", "n": 3}])],
+            ],
+            pa.map_(pa.string(), pa.list_(NESTED)),
+        ).slice(1)
+    ]
+)
+
+
+def test_texts_are_found_within_what_is_nested() -> None:
+    assert within(OF_NESTED, ("key",)).to_pylist() == ["k", "l", "m"]
+    assert within(OF_NESTED, ("value", "element", "c")).to_pylist() == ["ab", None, None, "x"]
+    hidden = pa.StructArray.from_arrays([pa.array(["long", "x"])], ["c"], mask=pa.array([True, False]))
+    assert within(pa.chunked_array([hidden]), ("c",)).to_pylist() == [None, "x"]
+
+
+def test_texts_are_padded_within_what_is_nested() -> None:
+    lengths = [(("key",), 2), (("value", "element", "c"), 3)]
+    assert padded(OF_NESTED, lengths).to_pylist() == [
+        [("k ", [{"c": "ab ", "n": 1}, None, {"c": None, "n": 2}]), ("l ", None)],
+        None,
+        [("m ", [{"c": "x  ", "n": 3}])],
+    ]
+    assert padded(OF_NESTED, []) is OF_NESTED

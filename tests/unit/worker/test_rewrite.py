@@ -27,6 +27,11 @@ SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
 DELETE = ClauseAction("delete")
 
 
+@pytest.fixture(autouse=True)
+def _no_file_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "SMALL_FILE", 0)
+
+
 def spec_for(root: Path, *clauses: ClauseAction, schema: pa.Schema = SCHEMA, folds: bool = False, **options: Any) -> ChangeSpec:
     task = FileTask(3, NAME, {})
     return ChangeSpec(write_spec(root, schema, **options), clauses, {task.file: task}, folds)

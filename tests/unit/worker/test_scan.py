@@ -223,6 +223,16 @@ def test_a_row_group_without_living_rows_is_not_read(tmp_path: Path, monkeypatch
     assert read == [0, 2]
 
 
+@examples
+@given(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9), min_size=1), st.integers(1, 4))
+def test_rows_among_those_of_one_vector_and_not_of_the_other(deleted: set[int], among: set[int], group_rows: int) -> None:
+    with folder() as root:
+        pq.write_table(pa.table({"k": range(10)}), root / NAME, row_group_size=group_rows)
+        task = FileTask(0, NAME, {}, vector=vector_of(root, deleted), among=vector_of(root, among))
+        found = scanned(ScanSpec(store_at(root), pa.schema([("k", pa.int64())])), task)
+    assert [row[0] for row in found] == sorted(among - deleted)
+
+
 def test_columns_come_out_by_logical_name(tmp_path: Path) -> None:
     fields = [pa.field("v", pa.string(), metadata={PHYSICAL: b"col-2"}), pa.field("k", pa.int64(), metadata={PHYSICAL: b"col-1"})]
     stored = pa.table({"col-1": [1, 2, 3], "col-2": ["a", "b", "c"]})

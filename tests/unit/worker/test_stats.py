@@ -273,3 +273,13 @@ def test_bounds_that_one_row_group_does_not_know_are_not_known(second: Any) -> N
     groups = [SimpleNamespace(column=lambda _, found=found: SimpleNamespace(statistics=found)) for found in (first, second)]
     footer = SimpleNamespace(schema=OneLeaf(), num_row_groups=2, row_group=lambda number: groups[number])
     assert json.loads(FileStats([StatsColumn(("id",), pa.int64(), True)]).finish(footer))["minValues"] == {}
+
+
+def test_texts_and_names_are_not_escaped(tmp_path: Path) -> None:
+    name, value = "\U00020000", "\U00020001" * 40
+    table = pa.table({name: [value]})
+    writer = DataFileWriter(write_spec(tmp_path, table.schema, stats=bounded(table.schema)), {}, "", 0)
+    writer.write(table)
+    (file,) = writer.close()
+    assert "\\" not in file.stats
+    assert f'"minValues":{{"{name}":"{value[:32]}"}}' in file.stats

@@ -1,0 +1,118 @@
+"""Merges may not come to cost more than they do: a table of upper bounds, each number counted, none of them a time.
+
+A number that falls may be written down here; one that rises needs a reason. The table has 16 files of 2,000 rows in four
+row groups, 24 columns, and a warm snapshot; the source is a Parquet file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.cases import CDC, FEED, ONE, PARTIAL, PARTITIONS, RANGE, SYNC, SYNC_RANGE, BenchCase, Clause, insert, upsert
+from benchmarks.data import Shape
+from benchmarks.engines import merge_of
+from benchmarks.tables import fresh_copy, table_path
+from pyspark.sql import SparkSession
+
+from deltamerge.merge import apply, matching
+from deltamerge.tables import DeltaTable
+from tests.e2e.counting import Counts, Ledger, rises
+
+SHAPE = Shape(32_000, group_rows=500)
+PARTITIONED = Shape(32_000, group_rows=500, layout="partitioned")
+UPSERT = upsert(ONE, 0.1, 0.1)
+WIDE = upsert(1.0, 0.01, 0.001)
+DELETE = BenchCase("delete", (Clause("delete"),), ONE, 0.05, 0, 4 / 16)
+INSERT = insert(0.05, several=False)
+NO_MATCH = BenchCase("update of nothing", (Clause("update"),), ONE, 0, 0.1, 4 / 16)
+
+# Where files are read and written: in the driver, which does so for small tables, by the jobs of large ones, or by a join.
+HERE, JOBS, JOIN = "driver", "jobs", "join"
+REWRITE, MARK = "rewrite", "mark"
+
+# fmt: off
+BOUNDS = [
+    # jobs, opened, groups, chunks, KiB read, files, KiB written, requests to the log
+    (UPSERT, HERE, REWRITE, Counts(1, 2, 4, 96, 391, 2, 226, 1)),
+    (UPSERT, HERE, MARK, Counts(1, 1, 4, 8, 79, 2, 47, 1)),
+    (UPSERT, JOBS, REWRITE, Counts(3, 2, 4, 96, 391, 2, 226, 1)),
+    (UPSERT, JOBS, MARK, Counts(3, 1, 4, 8, 79, 2, 47, 1)),
+    (UPSERT, JOIN, REWRITE, Counts(4, 2, 4, 96, 391, 2, 226, 1)),
+    (UPSERT, JOIN, MARK, Counts(4, 1, 4, 8, 79, 3, 54, 1)),
+    (WIDE, HERE, REWRITE, Counts(1, 32, 64, 1536, 6255, 17, 3183, 1)),
+    (WIDE, HERE, MARK, Counts(1, 16, 64, 128, 1257, 2, 44, 1)),
+    (WIDE, JOBS, REWRITE, Counts(3, 32, 64, 1536, 6255, 17, 3183, 1)),
+    (WIDE, JOBS, MARK, Counts(3, 16, 64, 128, 1257, 2, 44, 1)),
+    (WIDE, JOIN, REWRITE, Counts(4, 32, 64, 1536, 6255, 17, 3183, 1)),
+    (WIDE, JOIN, MARK, Counts(4, 16, 64, 128, 1257, 4, 56, 1)),
+    (DELETE, HERE, REWRITE, Counts(1, 2, 4, 96, 391, 1, 189, 1)),
+    (DELETE, HERE, MARK, Counts(1, 1, 4, 8, 79, 1, 1, 1)),
+    (DELETE, JOBS, REWRITE, Counts(3, 2, 4, 96, 391, 1, 189, 1)),
+    (DELETE, JOBS, MARK, Counts(3, 1, 4, 8, 79, 1, 1, 1)),
+    (DELETE, JOIN, REWRITE, Counts(4, 2, 4, 96, 391, 1, 189, 1)),
+    (DELETE, JOIN, MARK, Counts(4, 1, 4, 8, 79, 1, 1, 1)),
+    (INSERT, HERE, REWRITE, Counts(1, 1, 4, 8, 79, 1, 17, 1)),
+    (INSERT, HERE, MARK, Counts(1, 1, 4, 8, 79, 1, 17, 1)),
+    (INSERT, JOBS, REWRITE, Counts(3, 1, 4, 8, 79, 1, 17, 1)),
+    (INSERT, JOBS, MARK, Counts(3, 1, 4, 8, 79, 1, 17, 1)),
+    (INSERT, JOIN, REWRITE, Counts(4, 1, 4, 8, 79, 1, 17, 1)),
+    (INSERT, JOIN, MARK, Counts(4, 1, 4, 8, 79, 1, 17, 1)),
+    (NO_MATCH, HERE, REWRITE, Counts(1, 1, 4, 8, 79, 0, 0, 1)),
+    (NO_MATCH, HERE, MARK, Counts(1, 1, 4, 8, 79, 0, 0, 1)),
+    (PARTIAL, HERE, REWRITE, Counts(2, 16, 32, 768, 3155, 8, 1587, 1)),
+    (PARTIAL, HERE, MARK, Counts(2, 16, 32, 736, 3104, 2, 24, 1)),
+    (CDC, HERE, REWRITE, Counts(3, 2, 4, 96, 391, 2, 212, 1)),
+    (CDC, HERE, MARK, Counts(3, 1, 4, 8, 79, 2, 33, 1)),
+    (RANGE, HERE, REWRITE, Counts(2, 2, 4, 96, 392, 1, 199, 1)),
+    (RANGE, HERE, MARK, Counts(2, 2, 4, 92, 388, 2, 21, 1)),
+    (SYNC, HERE, REWRITE, Counts(5, 32, 64, 1536, 6255, 17, 3183, 1)),
+    (SYNC, HERE, MARK, Counts(5, 16, 64, 128, 1257, 2, 41, 1)),
+    (SYNC_RANGE, HERE, REWRITE, Counts(5, 17, 64, 216, 1569, 2, 188, 1)),
+    (SYNC_RANGE, HERE, MARK, Counts(5, 17, 64, 128, 1321, 2, 188, 1)),
+    (FEED, HERE, REWRITE, Counts(1, 2, 4, 96, 391, 4, 298, 1)),
+    (FEED, HERE, MARK, Counts(1, 2, 4, 96, 391, 3, 112, 1)),
+    (PARTITIONS, HERE, REWRITE, Counts(1, 4, 8, 192, 782, 4, 451, 1)),
+    (PARTITIONS, HERE, MARK, Counts(1, 2, 8, 16, 158, 3, 93, 1)),
+]
+# fmt: on
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tables lie of which each merge gets a copy."""
+    return tmp_path_factory.mktemp("counts")
+
+
+@pytest.mark.parametrize(
+    ("case", "where", "way", "bounds"), [pytest.param(*row, id=f"{row[0].slug}-{row[1]}-{row[2]}") for row in BOUNDS]
+)
+def test_a_merge_costs_no_more(
+    spark: SparkSession,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    case: BenchCase,
+    where: str,
+    way: str,
+    bounds: Counts,
+) -> None:
+    shape = PARTITIONED if case is PARTITIONS else SHAPE
+    fresh_copy(table_path(folder, shape), shape, tmp_path / "table", way == MARK, case.feed)
+    if where == JOBS:
+        for step in (apply, matching):
+            monkeypatch.setattr(step, "DRIVER_BYTES", -1)
+    table = DeltaTable.forPath(spark, str(tmp_path / "table"))
+    source = spark.read.parquet(str(case.batch(folder / "batches", shape)))
+    merge = merge_of(table, source, case, shape)
+    merge.explain()
+    ledger = Ledger(spark, tmp_path, tmp_path / "table")
+    spark.conf.set("spark.deltamerge.strategy", "join" if where == JOIN else "auto")
+    try:
+        with ledger.open(monkeypatch):
+            merge.execute()
+    finally:
+        spark.conf.unset("spark.deltamerge.strategy")
+    found = ledger.counts()
+    assert found.requests, "nothing was counted"
+    assert not rises(found, bounds)

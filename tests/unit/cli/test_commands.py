@@ -1,0 +1,111 @@
+"""The command line: what it shows of a table, and how it ends when something is wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import deltamerge
+from deltamerge.cli import demo, flights
+from deltamerge.cli.main import app, main
+from deltamerge.cli.session import find_java
+from deltamerge.errors import DeltaMergeError
+from tests.unit.log.building import add, commit, create, info
+
+
+def shown(*arguments: str) -> str:
+    """What a command that ends well prints."""
+    found = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def ended(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[object, str]:
+    """The status that the program ends with, and what it says to standard error."""
+    monkeypatch.setattr(sys, "argv", ["deltamerge", *arguments])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as caught:
+        main()
+    return caught.value.code, capsys.readouterr().err
+
+
+def test_the_version() -> None:
+    assert shown("version") == f"deltamerge {deltamerge.__version__}\n"
+
+
+def test_history_is_newest_first_and_as_long_as_asked(tmp_path: Path) -> None:
+    create(tmp_path)
+    commit(tmp_path, 1, info(operation="MERGE"), add("a"))
+    commit(tmp_path, 2, info(operation="DELETE"), add("b"))
+    both = shown("history", str(tmp_path))
+    assert 0 < both.index("DELETE") < both.index("MERGE")
+    assert "MERGE" not in shown("history", str(tmp_path), "--limit", "1")
+
+
+def test_detail_has_size_properties_and_columns(tmp_path: Path) -> None:
+    create(tmp_path, add("a", size=1234), properties={"delta.appendOnly": "true"})
+    found = shown("detail", str(tmp_path))
+    assert [word for word in ("delta.appendOnly", "1.2 kB", "value") if word not in found.replace(",", "")] == []
+
+
+@pytest.mark.parametrize("command", ["history", "detail"])
+def test_an_error_is_one_screen_with_condition_and_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    code, text = ended(capsys, monkeypatch, command, str(tmp_path))
+    assert code == 1
+    assert "DELTA_MISSING_DELTA_TABLE" in text
+    assert "Traceback" not in text
+
+
+def program(folder: Path, version: str) -> Path:
+    """A home of a `java` that says to be of a version."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-16' >&2\n")
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("version", ["17.0.9", "21", "25.0.1"])
+def test_a_java_that_is_new_enough_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(program(tmp_path, version)))
+    assert find_java() == str(tmp_path / "bin" / "java")
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21"])
+def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(program(tmp_path, version)))
+    with pytest.raises(DeltaMergeError, match=rf'(?s)DELTAMERGE_OLD_JAVA.*"{version}".*Install Java 17 or 21'):
+        find_java()
+
+
+def test_a_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(DeltaMergeError, match=r"(?s)DELTAMERGE_NO_JAVA.*Install Java 17 or 21"):
+        find_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DeltaMergeError, match="DELTAMERGE_NO_JAVA"):
+        find_java()
+
+
+def test_the_demo_names_its_missing_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DeltaMergeError, match=r"(?s)DELTAMERGE_NO_DEMO_DATA.*deltamerge\[demo\]"):
+        flights.load_flights()
+
+
+def test_the_demo_fails_when_its_readers_disagree() -> None:
+    printed = io.StringIO()
+    agreed = [("expected", (3, 1, 2, 3)), ("delta-rs", (3, 1, 2, 3))]
+    demo._show_proofs(agreed, Console(file=printed, width=200))
+    assert "All agree." in printed.getvalue()
+    with pytest.raises(DeltaMergeError, match="DELTAMERGE_DEMO_FAILED"):
+        demo._show_proofs([*agreed, ("DuckDB", (3, 1, 2, 4))], Console(file=printed, width=200))

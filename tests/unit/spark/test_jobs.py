@@ -1,0 +1,39 @@
+"""What a failed job is told as."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+
+from deltamerge.errors import ArithmeticDataError, CorruptTableError, ExecutionError, SourceLostError
+from deltamerge.spark.jobs import refused, translated
+
+
+def test_a_failure_without_a_condition_has_its_first_line() -> None:
+    found = translated(PySparkException("\n  Job aborted: the executor is gone.\n\tat java.lang.Thread"))
+    assert type(found) is ExecutionError
+    assert found.condition == "DELTAMERGE_JOB_FAILED"
+    assert found.detail == "Job aborted: the executor is gone."
+    assert found.hint == "Nothing was committed; the table is as it was."
+
+
+@pytest.mark.parametrize("condition", ["DELTAMERGE_AMBIGUOUS_COLUMN", "DELTAMERGE_CORRUPT_DATA_FILE"])
+def test_a_file_that_can_not_be_read_is_a_corrupt_table(condition: str) -> None:
+    found = refused(condition, "It can't be read.", ("part-1.parquet",))
+    assert isinstance(found, CorruptTableError)
+    assert found.parameters == {"file": "part-1.parquet"}
+    assert found.hint
+
+
+@pytest.mark.parametrize("condition", ["ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO"])
+def test_arithmetic_keeps_sparks_condition(condition: str) -> None:
+    found = translated(PySparkException(f"Job aborted.\n[{condition}] The value is too large. SQLSTATE: 22003\n\tat x"))
+    assert type(found) is ArithmeticDataError
+    assert (found.condition, found.detail) == (condition, "The value is too large.")
+
+
+def test_a_lost_block_is_a_lost_source() -> None:
+    text = "org.apache.spark.SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_3_1 not found!"
+    found = translated(PySparkException(text))
+    assert type(found) is SourceLostError
+    assert found.condition == "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"

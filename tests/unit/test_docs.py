@@ -1,0 +1,111 @@
+"""The guide's tables have every condition, table feature, setting and table property that the source has, and no others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from deltamerge import errors, exceptions
+from deltamerge.errors import DeltaMergeError
+from deltamerge.exceptions import spark_form
+from deltamerge.protocol.actions import Metadata
+from deltamerge.protocol.features import FEATURES
+from deltamerge.protocol.schema import PrimitiveType, arrow_type
+from tests.docs.conditions import OTHER_NAMES, PACKAGE, condition_patterns
+
+DOCS = Path(__file__).parents[2] / "docs"
+_ROW = re.compile(r"^\| (`[^|]+) \| ([^|]+) \|", re.MULTILINE)
+_NAMES = re.compile(r"`([^`]+)`")
+PLAIN = Metadata("0", '{"type":"struct","fields":[]}', (), {})
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def source() -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py")))
+
+
+def catalogue() -> dict[str, set[str]]:
+    """The error page's conditions with the exception classes that it gives them."""
+    found: dict[str, set[str]] = {}
+    for section in re.split(r"^## ", page("errors.md"), flags=re.MULTILINE)[1:]:
+        title = section.split("\n", 1)[0]
+        for first, second in _ROW.findall(section):
+            (name,) = _NAMES.findall(first)
+            given = _NAMES.findall(second) if title == "DeltaConcurrentModificationException" else [title]
+            found.setdefault(name, set()).update(given)
+    return found
+
+
+def test_the_catalogue_has_each_condition_that_can_be_raised() -> None:
+    names = catalogue()
+    missing = [pattern for pattern in condition_patterns() if not any(re.fullmatch(pattern, name) for name in names)]
+    assert missing == []
+
+
+def test_the_catalogue_has_no_condition_that_can_not() -> None:
+    patterns = list(condition_patterns())
+    assert [name for name in catalogue() if not any(re.fullmatch(pattern, name) for pattern in patterns)] == []
+
+
+def test_the_catalogue_knows_the_classes() -> None:
+    for pattern, classes in condition_patterns().items():
+        for kind in classes & set(vars(errors)):
+            form = type(spark_form(getattr(errors, kind)("X", "x"))).__name__
+            for name, given in catalogue().items():
+                assert not re.fullmatch(pattern, name) or form in given, (name, form, given)
+
+
+def test_the_catalogue_has_each_exception() -> None:
+    known = {name for name, kind in vars(exceptions).items() if isinstance(kind, type) and issubclass(kind, DeltaMergeError)}
+    assert known <= set().union(*catalogue().values(), {"DeltaConcurrentModificationException"})
+
+
+def test_no_name_is_left_out_in_vain() -> None:
+    assert [name for name in OTHER_NAMES if name not in source()] == []
+
+
+_FEATURE = re.compile(r"^\| (`\S+`) \| (.+?) \| (.+?) \|", re.MULTILINE)
+
+
+def test_each_table_feature_is_told_with_how_it_is_honoured() -> None:
+    rows = {_NAMES.findall(row[0])[0]: row[1:] for row in _FEATURE.findall(page("features.md"))}
+    found = {name: row for name, row in rows.items() if set(row) <= {"yes", "no", "unless used"}}
+    told = {}
+    for name, feature in FEATURES.items():
+        unused = "no" if feature.active(PLAIN) else "unless used"
+        told[name] = ("yes" if feature.reads else unused, "yes" if feature.writes else unused)
+    assert found == told
+
+
+def test_each_type_is_told() -> None:
+    first = page("features.md").split("## Types")[1].split("Not supported:")[0]
+    listed = {name for row in _ROW.findall(first) for name in _NAMES.findall(row[0])}
+    simple = {name for name in listed if not re.search(r"[(<]", name)}
+    assert {"decimal(p,s)", "struct<..>", "array<..>", "map<..>"} <= listed
+    assert all(arrow_type(PrimitiveType(name)) for name in simple)
+    assert len(simple) == 13
+
+
+def test_each_setting_is_told() -> None:
+    read = set(re.findall(r'"(spark\.(?:deltamerge|databricks)\.[\w.]+)"', source()))
+    told = set(re.findall(r"`(spark\.(?:deltamerge|databricks)\.[\w.]+)`", page("settings.md")))
+    assert read
+    assert read == told
+
+
+def test_each_told_property_is_read() -> None:
+    told = {name for row in _ROW.findall(page("settings.md")) for name in _NAMES.findall(row[0]) if name.startswith("delta.")}
+    properties = (PACKAGE / "protocol" / "properties.py").read_text(encoding="utf-8")
+    assert set(re.findall(r'"(delta\.[\w.]+)"', properties)) <= told
+    assert [name for name in told if name.partition("<")[0] not in source()] == []
+
+
+def test_each_condition_is_looked_for_by_a_test() -> None:
+    """A name that no test knows could be wrong, or never come."""
+    tests = Path(__file__).parents[1]
+    texts = "\n".join(path.read_text(encoding="utf-8") for kind in ("*.py", "*.case") for path in sorted(tests.rglob(kind)))
+    known = set(re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z_]+)?", texts.replace(r"\.", ".")))
+    assert sorted(name for name in catalogue() if name not in known) == []
