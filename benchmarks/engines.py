@@ -1,56 +1,110 @@
-"""The engines under test: each merges a batch file into a table and returns what it counted."""
+"""The engines under test: each merges a batch file into a table. The text of a merge is the same for all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import deltalake
-import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from benchmarks.cases import BenchCase, Clause
+from benchmarks.data import Shape
 
-import deltamerge.tables
-from benchmarks.data import KEYS
-
-CONDITION = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
-Engine = Callable[[SparkSession, Path, Path, str], None]
+Merge = Callable[[Any, Path, Path, BenchCase, Shape], None]
 
 
-def _with_builder(builder: Any, kind: str) -> None:
-    if kind == "delete":
-        builder = builder.whenMatchedDelete()
-    elif kind == "upsert":
-        builder = builder.whenMatchedUpdateAll()
-    if kind in ("upsert", "insert"):
-        builder = builder.whenNotMatchedInsertAll()
+@dataclass(frozen=True)
+class Engine:
+    """How an engine merges: `run` takes a session (None where `needs_spark` is false), table, batch, case and shape.
+
+    `vectors` says that its tables have deletion vectors switched on; the others are copied on write.
+    """
+
+    name: str
+    run: Merge
+    vectors: bool = False
+    needs_spark: bool = True
+
+
+def delta_spark(spark: Any, table: Path, source: Path, case: BenchCase, shape: Shape) -> None:
+    """delta-spark."""
+    from delta.tables import DeltaTable
+
+    builder = merge_of(DeltaTable.forPath(spark, str(table)), spark.read.parquet(str(source)), case, shape)
     builder.execute().collect()
 
 
-def delta_spark(spark: SparkSession, table: Path, source: Path, kind: str) -> None:
-    """delta-spark, copy-on-write."""
-    from delta.tables import DeltaTable
+def deltamerge(spark: Any, table: Path, source: Path, case: BenchCase, shape: Shape) -> None:
+    """This library."""
+    from deltamerge.tables import DeltaTable
 
-    frame = spark.read.parquet(str(source)).alias("s")
-    _with_builder(DeltaTable.forPath(spark, str(table)).alias("t").merge(frame, CONDITION), kind)
-
-
-def deltamerge_spark(spark: SparkSession, table: Path, source: Path, kind: str) -> None:
-    """This library, copy-on-write."""
-    frame = spark.read.parquet(str(source)).alias("s")
-    _with_builder(deltamerge.tables.DeltaTable.forPath(spark, str(table)).alias("t").merge(frame, CONDITION), kind)
+    builder = merge_of(DeltaTable.forPath(spark, str(table)), spark.read.parquet(str(source)), case, shape)
+    builder.execute().collect()
 
 
-def delta_rs(spark: SparkSession, table: Path, source: Path, kind: str) -> None:
-    """delta-rs in its default mode."""
-    merger = deltalake.DeltaTable(table).merge(pq.read_table(source), CONDITION, source_alias="s", target_alias="t")
-    if kind == "delete":
-        merger = merger.when_matched_delete()
-    elif kind == "upsert":
-        merger = merger.when_matched_update_all()
-    if kind in ("upsert", "insert"):
-        merger = merger.when_not_matched_insert_all()
-    merger.execute()
+def merge_of(table: Any, source: Any, case: BenchCase, shape: Shape) -> Any:
+    """The case as a merge of either library, built and not run."""
+    builder = table.alias("t").merge(source.alias("s"), case.filled(case.condition, shape))
+    for clause in case.clauses:
+        builder = _with_clause(builder, clause, clause.condition and case.filled(clause.condition, shape))
+    return builder
 
 
-ENGINES: dict[str, Engine] = {"deltamerge": deltamerge_spark, "delta-spark": delta_spark, "delta-rs": delta_rs}
+def _with_clause(builder: Any, clause: Clause, condition: str | None) -> Any:
+    match clause.kind:
+        case "update" if clause.values:
+            return builder.whenMatchedUpdate(condition, dict(clause.values))
+        case "update":
+            return builder.whenMatchedUpdateAll(condition)
+        case "delete":
+            return builder.whenMatchedDelete(condition)
+        case "insert":
+            return builder.whenNotMatchedInsertAll(condition)
+        case "delete_by_source":
+            return builder.whenNotMatchedBySourceDelete(condition)
+    raise ValueError(clause.kind)
+
+
+def _delta_rs(streamed: bool) -> Merge:
+    def run(spark: Any, table: Path, source: Path, case: BenchCase, shape: Shape) -> None:
+        import deltalake
+        import pyarrow.parquet as pq
+
+        condition, added = case.filled(case.condition, shape), list(case.added) or None
+        merger: Any = deltalake.DeltaTable(table).merge(
+            pq.read_table(source), condition, source_alias="s", target_alias="t", streamed_exec=streamed
+        )
+        for clause in case.clauses:
+            when = clause.condition and case.filled(clause.condition, shape)
+            match clause.kind:
+                case "update" if clause.values:
+                    merger = merger.when_matched_update(dict(clause.values), when)
+                case "update":
+                    merger = merger.when_matched_update_all(when, added)
+                case "delete":
+                    merger = merger.when_matched_delete(when)
+                case "insert":
+                    merger = merger.when_not_matched_insert_all(when, added)
+                case "delete_by_source":
+                    merger = merger.when_not_matched_by_source_delete(when)
+                case kind:
+                    raise ValueError(kind)
+        merger.execute()
+
+    return run
+
+
+OURS, OURS_DV = "deltamerge", "deltamerge, vectors"
+SPARK, SPARK_DV = "delta-spark", "delta-spark, vectors"
+RUST, RUST_PRUNING = "delta-rs", "delta-rs, pruning"
+ENGINES = {
+    engine.name: engine
+    for engine in (
+        Engine(OURS, deltamerge),
+        Engine(SPARK, delta_spark),
+        Engine(RUST, _delta_rs(streamed=True), needs_spark=False),
+        Engine(RUST_PRUNING, _delta_rs(streamed=False), needs_spark=False),
+        Engine(OURS_DV, deltamerge, vectors=True),
+        Engine(SPARK_DV, delta_spark, vectors=True),
+    )
+}

@@ -1,13 +1,15 @@
-"""Reading and writing the log of large tables: `python -m benchmarks.log [files ...]`.
+"""Reading and writing the log of large tables: `python -m benchmarks.log [files ...] [--figures FILE] [--picture FILE]`.
 
-Each measurement runs in a process of its own, so that it is cold and its memory is its own. Times are in seconds or
-milliseconds as named, memory is the peak above an empty process with the same imports, in MB.
+Each measurement runs in a process of its own, so that it is cold and its memory is its own; engines alternate, medians
+count. Times are in seconds or milliseconds as named, memory is the peak above an empty process with the same imports, in
+MB. pyarrow imports pandas, where it is installed, with the first Python value that it is given: this counts as an import.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,7 +17,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-SIZES = (1_000, 100_000, 1_000_000)
+from benchmarks.curves import Figures, draw
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+SLOW = {"delta-spark": 100_000}
 COMMITS = 10
 WIDTH = 1_000
 SCHEMA = {
@@ -87,6 +92,7 @@ def ours(root: Path) -> dict[str, float]:
     from deltamerge.protocol.predicate import And, Compare
     from deltamerge.storage.local import LocalStore
 
+    pa.array([0])
     empty = memory()
     log = DeltaLog(LocalStore(str(root)))
     found: dict[str, float] = {}
@@ -201,25 +207,40 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=int, default=SIZES)
     parser.add_argument("--engine", choices=ENGINES, help="measure one engine on the table at --table, and print JSON")
     parser.add_argument("--table", type=Path)
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each engine; the best counts")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each engine")
     parser.add_argument("--skip", nargs="*", default=[], help="engines to leave out")
+    parser.add_argument("--figures", type=Path, help="a JSON file for the figures, to which those of other sizes are added")
+    parser.add_argument("--picture", type=Path, help="an SVG file for the curves of --figures")
     given = parser.parse_args()
     if given.engine:
         print(json.dumps(ENGINES[given.engine](given.table)))
         return
+    figures: Figures = json.loads(given.figures.read_text()) if given.figures and given.figures.exists() else {}
     for files in given.files:
-        with tempfile.TemporaryDirectory(prefix="deltamerge-log-") as folder:
-            table = Path(folder) / "t"
-            make_table(table, files)
-            for engine in [name for name in ENGINES if name not in given.skip]:
-                command = [sys.executable, "-m", "benchmarks.log", "--engine", engine, "--table", str(table)]
-                runs = [subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(given.repeat)]
-                if any(done.returncode for done in runs):
-                    print(f"{files:>9,} {engine:<12} not measured: {(runs[-1].stderr.splitlines() or [''])[-1][:100]}")
-                    continue
-                measured = [json.loads(done.stdout.splitlines()[-1]) for done in runs]
-                found = {name: min(run[name] for run in measured) for name in measured[0]}
-                print(f"{files:>9,} {engine:<12} " + "  ".join(f"{name} {value:.2f}" for name, value in found.items()))
+        engines = [name for name in ENGINES if name not in given.skip and files <= SLOW.get(name, files)]
+        for engine, found in measured(files, engines, given.repeat).items():
+            figures.setdefault(engine, {})[str(files)] = found
+            print(f"{files:>9,} {engine:<12} " + "  ".join(f"{name} {value:.2f}" for name, value in found.items()), flush=True)
+        if given.figures:
+            given.figures.write_text(json.dumps(figures, indent=1) + "\n")
+    if given.picture:
+        given.picture.write_text(draw(figures))
+
+
+def measured(files: int, engines: list[str], repeat: int) -> dict[str, dict[str, float]]:
+    """Medians of each engine's figures on a table of `files` files; an engine that fails is left out, and told why."""
+    runs: dict[str, list[dict[str, float]]] = {}
+    with tempfile.TemporaryDirectory(prefix="deltamerge-log-") as folder:
+        table = Path(folder) / "t"
+        make_table(table, files)
+        for engine in engines * repeat:
+            command = [sys.executable, "-m", "benchmarks.log", "--engine", engine, "--table", str(table)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                print(f"{files:>9,} {engine:<12} not measured: {(done.stderr.splitlines() or [''])[-1][:100]}")
+            else:
+                runs.setdefault(engine, []).append(json.loads(done.stdout.splitlines()[-1]))
+    return {engine: {name: statistics.median(run[name] for run in found) for name in found[0]} for engine, found in runs.items()}
 
 
 if __name__ == "__main__":

@@ -1,104 +1,76 @@
-"""`make bench`: each case by each engine, alternating in one run; medians and ratios.
+"""`make bench`: each case by each engine, alternating in one run. `python -m benchmarks.merge --help`.
 
 Every round merges into a fresh copy of the table (hard links: no engine changes a file in place), reading the batch from
-Parquet, snapshot and commit included. The engines' results are compared before anything is timed.
+Parquet, snapshot and commit included. The engines' results are compared before anything is timed. Each finished case is
+appended to a file of JSON lines at once; a run that is started again goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import shutil
-import statistics
+import json
+import signal
 import sys
-import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-import deltalake
-import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from benchmarks.lines import described
+from benchmarks.rounds import Bench, OutOfTime
+from benchmarks.suites import SUITES, Point, points
 
-from benchmarks.cases import BASIC, BenchCase
-from benchmarks.data import batch_path, table_path
-from benchmarks.engines import ENGINES
-
-ROOT = Path(__file__).parent / "results"
+FOLDER = Path(__file__).parent / "results"
+RESULTS = "merge.jsonl"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=4_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", choices=SUITES, default="basic", help="all: basic at all sizes, memory, connect, growth, full")
+    parser.add_argument("--rows", type=int, action="append", help="rows of the table instead of the suite's own; may be repeated")
+    parser.add_argument("--rounds", type=int, default=5, help="0: only compare the engines' results, record nothing")
     parser.add_argument("--case", default="", help="only cases whose name holds this text")
-    arguments = parser.parse_args()
-    table = table_path(ROOT, arguments.rows)
-    spark = _session()
+    parser.add_argument("--minutes", type=float, default=1e9, help="end after that time; the rest is measured by the next run")
+    parser.add_argument("--longest", type=float, default=60, help="a merge that takes more seconds is measured once")
+    parser.add_argument("--again", action="store_true", help="measure what is in the file of results once more")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help=f"for tables, batches and {RESULTS}")
+    given = parser.parse_args()
+    folder = given.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    results = folder / RESULTS
+    wanted = [point for point in points(given.suite, given.rows or ()) if given.case in point.case.name]
+    known = {} if given.again else read(results)
+    bench = Bench(folder, given.rounds, given.longest, time.monotonic() + given.minutes * 60)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
+    wrong = 0
     try:
-        print(f"{arguments.rows:,} rows, {arguments.rounds} rounds, {os.cpu_count()} cores; median seconds (min-max)")
-        for case in BASIC:
-            if arguments.case in case.name:
-                _print(case, _measure(spark, case, table, arguments.rows, arguments.rounds))
+        for point in wanted:
+            if point.key in known:
+                print(f"\n(measured before, --again measures it once more)\n{described(known[point.key])}", flush=True)
+                continue
+            record = bench.measured(point)
+            wrong += "disagree" in record
+            if given.rounds:
+                with open(results, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(record) + "\n")
+            print(f"\n{described(record)}", flush=True)
+    except OutOfTime:
+        print(f"\nout of time: {left(wanted, read(results))} of {len(wanted)} points are left for another run")
     finally:
-        spark.stop()
+        bench.close()
+    if wrong:
+        raise SystemExit(f"the engines disagree on {wrong} merges")
 
 
-def _session() -> SparkSession:
-    from delta import configure_spark_with_delta_pip
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
-        "spark.driver.memory": "6g",
-        "spark.sql.shuffle.partitions": "4",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("deltamerge benchmark")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return configure_spark_with_delta_pip(builder).getOrCreate()
+def read(results: Path) -> dict[str, dict[str, Any]]:
+    """The newest record of each point."""
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    return {record["key"]: record for record in map(json.loads, lines)}
 
 
-def _measure(spark: SparkSession, case: BenchCase, table: Path, rows: int, rounds: int) -> dict[str, list[float]]:
-    source = batch_path(ROOT / "batches", f"{rows}-{re.sub('[^a-z0-9]+', '-', case.name)}", case.source(rows))
-    times: dict[str, list[float]] = {name: [] for name in ENGINES}
-    results = {name: _once(spark, name, case, table, source)[1] for name in ENGINES}
-    if len(set(results.values())) != 1:
-        raise SystemExit(f"{case.name}: the engines disagree: {results}")
-    for _ in range(rounds):
-        for name in ENGINES:
-            times[name].append(_once(spark, name, case, table, source)[0])
-    return times
-
-
-def _once(spark: SparkSession, engine: str, case: BenchCase, table: Path, source: Path) -> tuple[float, tuple[int, ...]]:
-    folder = Path(tempfile.mkdtemp(dir=ROOT))
-    try:
-        copy = folder / "table"
-        shutil.copytree(table, copy, copy_function=os.link)
-        began = time.perf_counter()
-        ENGINES[engine](spark, copy, source, case.kind)
-        seconds = time.perf_counter() - began
-        return seconds, _checksum(copy)
-    finally:
-        shutil.rmtree(folder)
-
-
-def _checksum(path: Path) -> tuple[int, ...]:
-    found = deltalake.DeltaTable(path).to_pyarrow_table(columns=["wr_order_number", "wr_item_sk", "wr_return_quantity"])
-    return (found.num_rows, *(pc.sum(found[name]).as_py() for name in found.column_names))
-
-
-def _print(case: BenchCase, times: dict[str, list[float]]) -> None:
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    print(f"\n{case.name}")
-    for name, values in times.items():
-        ratio = medians[name] / medians["deltamerge"]
-        print(f"  {name:12} {medians[name]:6.2f} s  ({min(values):.2f}-{max(values):.2f})  {ratio:5.2f} x", flush=True)
+def left(wanted: Iterable[Point], known: dict[str, dict[str, Any]]) -> int:
+    """How many points have no record."""
+    return sum(point.key not in known for point in wanted)
 
 
 if __name__ == "__main__":
