@@ -170,3 +170,11 @@ def test_a_backslash_is_read_as_the_session_reads_it(spark: SparkSession, tmp_pa
     finally:
         spark.conf.unset("spark.sql.parser.escapedStringLiterals")
     assert content(spark, tmp_path / "t") == [(1, "\\u0062", 11), (2, "b", 20)]
+
+
+def test_a_column_whose_name_looks_like_a_variable(spark: SparkSession, tmp_path: Path) -> None:
+    schema = "id int, `a${x}` string, n int"
+    table = make(spark, tmp_path / "t", schema, ROWS, properties={"delta.columnMapping.mode": "name"})
+    merge = table.merge(source(spark, schema, [(2, "B", 21), (7, "G", 70)]), "t.id = s.id")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert content(spark, tmp_path / "t") == [(1, "a", 10), (2, "B", 21), (3, "c", 30), (7, "G", 70)]

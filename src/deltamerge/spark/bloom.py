@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from pyspark.sql import types as T
 
-from deltamerge.spark.expression import quoted
+from deltamerge.spark.expression import only
 from deltamerge.spark.frames import Frame
 from deltamerge.spark.jobs import collect
 from deltamerge.spark.writing import positional
@@ -19,6 +19,6 @@ _HASHES = T.StructType([T.StructField("hashes", T.BinaryType())])
 
 def distinct_hashes(rows: Frame, columns: Sequence[str], null_safe: Sequence[bool]) -> Hashes:
     """The distinct hashes of the keys that some columns of the rows make; 4 bytes each. Raises DeltaMergeError."""
-    keys = positional(rows.selectExpr(*map(quoted, columns)))
+    keys = positional(only(rows, columns))
     parts = collect(keys.mapInArrow(hash_map(null_safe), _HASHES), "deltamerge: hash the source's keys", _HASHES)
     return np.unique(np.frombuffer(b"".join(parts["hashes"].to_pylist()), np.uint32))

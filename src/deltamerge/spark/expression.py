@@ -6,7 +6,7 @@ it surely makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from deltamerge.spark.adapter import tree_of
-from deltamerge.spark.frames import SparkType
+from deltamerge.spark.frames import Frame, SparkType
 from deltamerge.spark.seen import seen
 from deltamerge.spark.sqltext import identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
 
@@ -77,6 +77,13 @@ def from_name(*parts: str, type: SparkType | None = None) -> Expression:
 def quoted(name: str) -> str:
     """A name between backquotes, as SQL and `F.col` read it."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def only(frame: Frame, columns: Sequence[str]) -> Frame:
+    """Some columns of a frame; as SQL text, which is one call to Spark however many there are, where it reads names as they are."""
+    if any("${" in name for name in columns):
+        return frame.select([F.col(quoted(name)) for name in columns])
+    return frame.selectExpr(*map(quoted, columns))
 
 
 def column_text(column: Column) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltamerge.spark.adapter import estimated_bytes
-from deltamerge.spark.expression import quoted
+from deltamerge.spark.expression import only
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame, translating
 from deltamerge.spark.schema import nullable_frame, nullable_type
@@ -110,7 +110,7 @@ def _local(spark: Session, schema: T.StructType, table: pa.Table) -> Source:
 
 
 def _chosen(source: Frame, columns: Sequence[str]) -> tuple[Frame, T.StructType]:
-    """Some columns of the source, and their schema; as SQL text, which is one call to Spark however many there are."""
+    """Some columns of the source, and their schema."""
     if not columns:
         return source.select(F.lit(True).alias(_WITHOUT_COLUMNS)), T.StructType(
             [T.StructField(_WITHOUT_COLUMNS, T.BooleanType())]
@@ -118,4 +118,4 @@ def _chosen(source: Frame, columns: Sequence[str]) -> tuple[Frame, T.StructType]
     fields = {field.name: field for field in source.schema.fields}
     schema = T.StructType([fields[name] for name in columns])
     types = [T.StructField(field.name, nullable_type(field.dataType), field.nullable, field.metadata) for field in schema]
-    return nullable_frame(source.selectExpr(*map(quoted, columns)), schema), T.StructType(types)
+    return nullable_frame(only(source, columns), schema), T.StructType(types)
