@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.sampling import covering
+
 pytest_plugins = ["tests.stores.fixtures"]
 
 SETTINGS = {
@@ -41,6 +43,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in kept if "spark" in _fixtures(item) and not item.get_closest_marker("classic")]
     if config.getoption("--store") != "local":
         kept = [item for item in kept if _runs_on_stores(item)]
+    if "DELTAMERGE_TEST_ALL" not in os.environ:
+        chosen = set(covering([item for item in kept if item.path.parent.name == "e2e"]))
+        kept = [item for item in kept if item.path.parent.name != "e2e" or item in chosen]
     if dropped := [item for item in items if item not in kept]:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept

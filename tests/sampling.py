@@ -1,0 +1,49 @@
+"""Which variants of a test run unless all are asked for: so many that each strategy and each kind of table comes up."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+# Parameters that repeat a test in another setting; the others make a test of their own.
+SETTINGS = frozenset(
+    {"strategy", "vectors", "properties", "table", "tasks", "mode", "form", "large", "small", "partition_by", "escaped"}
+)
+
+
+def covering(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Of each test the fewest variants that have every value of every setting, in the order given."""
+    groups: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        groups[_test(item)].append(item)
+    kept = {id(item) for (name, *_), group in groups.items() for item in _chosen(name, group)}
+    return [item for item in items if id(item) in kept]
+
+
+def _chosen(name: str, group: list[pytest.Item]) -> list[pytest.Item]:
+    start = zlib.crc32(name.encode()) % len(group)
+    left, missing = group[start:] + group[:start], set().union(*map(_values, group))
+    chosen = []
+    while missing:
+        best = max(left, key=lambda item: len(_values(item) & missing))
+        chosen.append(best)
+        missing -= _values(best)
+    return chosen or group
+
+
+def _test(item: pytest.Item) -> tuple[str, ...]:
+    """What the variants of a test share: its name and the values of its other parameters."""
+    name = item.name.partition("[")[0]
+    others = sorted(f"{key}={value!r}" for key, value in _parameters(item) if key not in SETTINGS)
+    return (f"{item.path.name}::{name}", *others)
+
+
+def _values(item: pytest.Item) -> set[str]:
+    return {f"{key}={value!r}" for key, value in _parameters(item) if key in SETTINGS}
+
+
+def _parameters(item: pytest.Item) -> Iterable[tuple[str, object]]:
+    return item.callspec.params.items() if hasattr(item, "callspec") else ()

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.sampling import covering
+
+pytest_plugins = ["pytester"]
+
+MODULE = """
+import pytest
+
+@pytest.fixture(params=["auto", "join"])
+def strategy(request):
+    return request.param
+
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_settings(strategy, vectors, seed): ...
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_others(name): ...
+
+def test_plain(): ...
+"""
+
+
+@pytest.fixture
+def items(pytester: pytest.Pytester) -> list[pytest.Item]:
+    return pytester.getitems(MODULE)
+
+
+def test_every_value_of_a_setting_comes_up_for_every_other_parameter(items: list[pytest.Item]) -> None:
+    kept = [item.callspec.params for item in covering(items) if item.name.startswith("test_settings")]
+    assert len(kept) == 6, "two of four settings for each of three seeds"
+    for seed in range(3):
+        assert {kind["strategy"] for kind in kept if kind["seed"] == seed} == {"auto", "join"}
+        assert {kind["vectors"] for kind in kept if kind["seed"] == seed} == {False, True}
+
+
+def test_tests_without_settings_all_stay_in_order(items: list[pytest.Item]) -> None:
+    kept = covering(items)
+    assert [item.name for item in kept if "settings" not in item.name] == ["test_others[a]", "test_others[b]", "test_plain"]
+    assert kept == sorted(kept, key=items.index)
+
+
+def test_what_is_asked_for_by_name_stays(items: list[pytest.Item]) -> None:
+    assert all(covering([item]) == [item] for item in items)
