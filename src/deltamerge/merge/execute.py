@@ -116,7 +116,12 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     snapshot, after = plan.resolved.snapshot, plan.resolved.after
     columns = None if plan.only_inserts else tracking_columns(snapshot.protocol, snapshot.metadata)
     written = write_spec(after)
-    described = partial(file_tasks, zone=time_zone(spark), counted=plan.rewrite_share > 0, tracked=columns is not None)
+    described = partial(
+        file_tasks,
+        zone=time_zone(spark),
+        counted=plan.rewrite_share > 0 or plan.by_source is not None,
+        tracked=columns is not None,
+    )
     tasks = described(snapshot, pruned.files)
     # Where the merge changed a partition column's type, its values are written otherwise than they are read.
     rewritten = tasks if after.partition_schema == snapshot.partition_schema else described(after, pruned.files)
@@ -150,7 +155,7 @@ def changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTas
 
     Raises MultipleMatchError where it is the clauses as they were given that make a match ambiguous.
     """
-    if pruned.keys is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN:
+    if pruned.lookup is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN:
         return None
     matches = match(spark, pruned, tasks, needed_target(pruned))
     if matches is None:

@@ -6,6 +6,7 @@ A column that is copied from the source as it is never leaves Arrow; all other e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from deltamerge.merge.clauses import Side
-from deltamerge.merge.matching import Indices, Matches, unmatched
+from deltamerge.merge.matching import Indices, Matches
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.protocol.schema import StructType, arrow_schema
@@ -30,9 +31,9 @@ _NULL = object()
 
 
 def needed_target(pruned: PrunedPlan) -> StructType:
-    """The target columns that Spark needs to evaluate the matched pairs: none when all is copied from the source."""
+    """The target columns that Spark needs to evaluate the clauses: none when all is copied from the source."""
     resolved = pruned.plan.resolved
-    used = _evaluated(resolved, resolved.of(Side.MATCHED))
+    used = _evaluated(resolved, [*resolved.of(Side.MATCHED), *resolved.of(Side.BY_SOURCE)])
     if not pruned.plan.keys_decide:
         used.append(resolved.spec.condition)
     return resolved.scope.target.select(resolved.scope.used(used, "target"))
@@ -50,9 +51,11 @@ def local_changes(spark: Session, pruned: PrunedPlan, matches: Matches) -> pa.Ta
             return None
         matches, tables = held
         parts += tables
-    inserts = resolved.of(Side.NOT_MATCHED)
+    inserts, by_source = resolved.of(Side.NOT_MATCHED), resolved.of(Side.BY_SOURCE)
     if inserts:
-        parts += _unmatched_part(spark, pruned, unmatched(matches, pruned.source.rows), inserts, written)
+        parts += _unmatched_part(spark, pruned, matches.without_target(pruned.source.rows), inserts, written)
+    if by_source:
+        parts += _by_source_part(spark, pruned, matches, by_source, written)
     schema = _schema(written)
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
@@ -91,8 +94,7 @@ def _matched_part(
             positions = matches.target.select([FILE, ROW]).take(pa.array(rows))
             parts.append(_part(pruned, clause, positions, matches.source[rows], evaluated, rows, written))
     if evaluated is not None and condition is not None:
-        holds = np.flatnonzero(evaluated[HOLDS].to_numpy())
-        matches = Matches(matches.target.take(pa.array(holds)), matches.source[holds])
+        matches = matches.only(np.flatnonzero(evaluated[HOLDS].to_numpy()))
     return matches, parts
 
 
@@ -122,6 +124,33 @@ def _unmatched_part(
     return parts
 
 
+def _by_source_part(
+    spark: Session, pruned: PrunedPlan, matches: Matches, clauses: Sequence[ResolvedClause], written: pa.Schema
+) -> list[pa.Table]:
+    """The rows that NOT MATCHED BY SOURCE clauses change, whose expressions see the target alone."""
+    whole = pruned.plan.resolved
+    resolved = replace(whole, scope=replace(whole.scope, source=StructType(())))
+    alone = matches.without_source
+    if not len(alone):
+        return []
+    target = matches.scanned.take(pa.array(alone))
+    evaluated = None
+    used = _evaluated(resolved, clauses)
+    if used or len(clauses) > 1:
+        columns = resolved.scope.target.select(resolved.scope.used(used, "target"))
+        queries = [_query(resolved, clause) for clause in clauses]
+        target_side = (resolved.scope.target_alias, columns, target.select(columns.names))
+        evaluated = evaluate_alone(spark, target_side, len(alone), queries, to_spark(resolved.schema))
+    numbers = _numbers(evaluated, clauses, len(alone))
+    parts = []
+    for clause in clauses:
+        chosen = np.flatnonzero(numbers == clause.number)
+        if len(chosen):
+            positions = target.select([FILE, ROW]).take(pa.array(chosen))
+            parts.append(_changed(resolved, clause, positions, None, evaluated, chosen, written))
+    return parts
+
+
 def _part(
     pruned: PrunedPlan,
     clause: ResolvedClause,
@@ -131,19 +160,33 @@ def _part(
     rows: Indices,
     written: pa.Schema,
 ) -> pa.Table:
-    """The rows that one clause changes, with its value or null in every written column."""
-    resolved = pruned.plan.resolved
+    """The rows that one clause changes, which have source rows as partners."""
     assert pruned.source.collected is not None
-    values = {value.column: value for value in clause.values}
-    copied = {name: _copied(resolved, value) for name, value in values.items()}
-    names = list(dict.fromkeys(name for name in copied.values() if isinstance(name, str)))
+    resolved = pruned.plan.resolved
+    copied = [_copied(resolved, value) for value in clause.values]
+    names = list(dict.fromkeys(name for name in copied if isinstance(name, str)))
     taken = pruned.source.collected.select(names).take(pa.array(source_rows))
+    return _changed(resolved, clause, positions, taken, evaluated, rows, written)
+
+
+def _changed(
+    resolved: ResolvedMerge,
+    clause: ResolvedClause,
+    positions: pa.Table,
+    taken: pa.Table | None,
+    evaluated: pa.Table | None,
+    rows: Indices,
+    written: pa.Schema,
+) -> pa.Table:
+    """The rows that one clause changes, with its value or null in every written column; source columns are in `taken`."""
+    copied = {value.column: _copied(resolved, value) for value in clause.values}
     columns = [positions[FILE], positions[ROW], pa.array(np.full(len(rows), clause.number, np.int32))]
     for field in written:
         source = copied.get(field.name, _NULL)
         if source is _NULL:
             columns.append(pa.nulls(len(rows), field.type))
         elif isinstance(source, str):
+            assert taken is not None
             columns.append(conform_column(taken[source], field.type))
         else:
             assert evaluated is not None

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.protocol.schema import StructType
@@ -35,23 +37,56 @@ _THREADS = 4
 class Matches:
     """Pairs of a target row and a source row with equal keys.
 
-    `target` has a row per pair: the position columns and the target columns that expressions need; `source` the
-    source row of each pair, as an index into the collected source.
+    `scanned` has target rows: the position columns and the target columns that expressions need; only those in pairs, unless
+    rows without a partner matter. Of each pair `row` is the target's, an index into them, and `source` the source's, one into
+    the collected source.
     """
 
-    target: pa.Table = field(repr=False)
+    scanned: pa.Table = field(repr=False)
+    row: Indices = field(repr=False)
     source: Indices = field(repr=False)
+
+    @cached_property
+    def target(self) -> pa.Table:
+        """The target row of each pair."""
+        if len(self.row) == self.scanned.num_rows and (np.diff(self.row, prepend=-1) == 1).all():
+            return self.scanned
+        return self.scanned.take(pa.array(self.row))
+
+    @property
+    def without_source(self) -> Indices:
+        """The target rows that are in no pair."""
+        return _left_out(self.scanned.num_rows, self.row)
+
+    def without_target(self, rows: int) -> Indices:
+        """Of the source's `rows` those that are in no pair."""
+        return _left_out(rows, self.source)
+
+    def only(self, holds: np.ndarray[Any, Any]) -> Matches:
+        """The pairs for which the search condition holds."""
+        return Matches(self.scanned, self.row[holds], self.source[holds])
+
+
+def _left_out(count: int, used: Indices) -> Indices:
+    alone = np.ones(count, np.bool_)
+    alone[used] = False
+    return np.flatnonzero(alone)
 
 
 def match(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], columns: StructType) -> Matches | None:
-    """All pairs of the pruned files, with the target `columns`; None when there are too many to hold here."""
-    assert pruned.keys is not None
+    """All pairs of the pruned files, with the target `columns`; None when there are too many to hold here.
+
+    Where NOT MATCHED BY SOURCE clauses look at them, target rows without a partner are there, too.
+    """
+    assert pruned.lookup is not None
     assert pruned.ranks is not None
-    snapshot = pruned.plan.resolved.snapshot
-    keys = set(pruned.keys.columns)
+    snapshot, every = pruned.plan.resolved.snapshot, pruned.plan.by_source is not None
+    if every and sum(task.rows or 0 for task in tasks) > MOST_PAIRS:
+        return None
+    keys = set(pruned.lookup.columns)
     names = [f.name for f in snapshot.schema if f.name in keys or columns.find(f.name, case_sensitive=True)]
     schema = snapshot.schema.select(names)
-    spec = scan_spec(snapshot, schema, pruned.keys, ranked=True)
+    spec = scan_spec(snapshot, schema, pruned.lookup, ranked=True, every=every)
     found = _scan(spark, spec, schema, pruned, tasks)
     if found is None:
         return None
@@ -76,18 +111,17 @@ def _scan(spark: Session, spec: ScanSpec, schema: StructType, pruned: PrunedPlan
 def _expanded(found: pa.Table, ranks: pa.Array) -> Matches | None:
     """Each found row once per source row of its key."""
     order, starts, counts = _by_rank(ranks)
-    rank = found[RANK].to_numpy()
+    rank = pc.fill_null(found[RANK], -1).to_numpy()
+    placed = np.flatnonzero(rank >= 0)
+    rank = rank[placed]
     repeats = counts[rank] if len(counts) else np.zeros(0, np.int64)
     total = int(repeats.sum())
     if total > MOST_PAIRS:
         return None
-    target = found.drop_columns([RANK])
-    if total == len(rank):
-        return Matches(target, order[starts[rank]] if total else np.zeros(0, np.int64))
-    row = np.repeat(np.arange(len(rank)), repeats)
+    pair = np.repeat(np.arange(len(repeats)), repeats)
     ends = np.cumsum(repeats)
     within = np.arange(total) - np.repeat(ends - repeats, repeats)
-    return Matches(target.take(pa.array(row)), order[starts[rank[row]] + within])
+    return Matches(found.drop_columns([RANK]), placed[pair], order[starts[rank[pair]] + within])
 
 
 def _by_rank(ranks: pa.Array) -> tuple[Indices, Indices, Indices]:
@@ -97,10 +131,3 @@ def _by_rank(ranks: pa.Array) -> tuple[Indices, Indices, Indices]:
     counts = np.bincount(values).astype(np.int64) if len(values) else np.zeros(0, np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64) if len(counts) else counts
     return valid[np.argsort(values, kind="stable")], starts, counts
-
-
-def unmatched(matches: Matches, rows: int) -> Indices:
-    """The source rows that are in no pair."""
-    alone = np.ones(rows, np.bool_)
-    alone[matches.source] = False
-    return np.flatnonzero(alone)

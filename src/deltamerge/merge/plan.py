@@ -64,7 +64,7 @@ class MergePlan:
 
     `pairs` and `ranges` say which files can hold matches, by the source's values; `by_source` is true for every row that a
     NOT MATCHED BY SOURCE clause can change (None: there is no such clause). `keys` are the pairs if they may filter rows,
-    too: where no row without a partner matters; `keys_decide` says that they are the whole search condition.
+    too: where no row without a partner matters; `keys_decide` says that the pairs are the whole search condition.
     `folds_duplicates` says that several source rows may hit one target row. Rows are marked in deletion vectors as long as no
     more than `rewrite_share` of a file's rows are; 0 says that touched files are always written again. `feed` says that
     change data files are written.
@@ -166,7 +166,7 @@ def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO, rewr
         _target_columns(resolved, keys),
         _source_columns(resolved),
         _folds_duplicates(resolved),
-        bool(keys) and len(keys) == len(parts),
+        bool(pairs) and len(pairs) == len(parts),
         pairs,
         _ranges(parts, resolved.scope),
         by_source,

@@ -33,8 +33,8 @@ class FunnelStep:
 class PrunedPlan:
     """A plan with the files that it will open, in `files`, largest first, and the filter that their rows must pass.
 
-    `ranks` gives, for a collected source, each row's place among the distinct keys (null: it can match nothing); it is
-    None when equal ranks might not mean equal keys.
+    `lookup` knows the distinct keys of a collected source; `ranks` gives each of its rows' place among them (null: it can
+    match nothing). Both are None when equal ranks might not mean equal keys.
     """
 
     plan: MergePlan
@@ -43,6 +43,7 @@ class PrunedPlan:
     funnel: tuple[FunnelStep, ...]
     predicate: Predicate
     keys: KeyFilter | BloomFilter | None = field(default=None, repr=False)
+    lookup: KeyFilter | None = field(default=None, repr=False)
     ranks: pa.Array | None = field(default=None, repr=False)
 
     def would_read(self, files: FileSet) -> Mask:
@@ -57,7 +58,7 @@ def prune(plan: MergePlan, source: Source) -> PrunedPlan:
     files = snapshot.files
     sizes = np.asarray(files.column("size").to_numpy())
     predicate, mask, funnel = _by_target(plan, sizes)
-    keys, ranks = None, None
+    keys, lookup, ranks = None, None, None
     found: list[Predicate] = _range_predicates(plan, source)
     if plan.pairs and source.collected is not None:
         arrays = _key_arrays(plan, source.collected)
@@ -69,14 +70,14 @@ def prune(plan: MergePlan, source: Source) -> PrunedPlan:
                 for pair, array in zip(plan.pairs, arrays, strict=True)
             ):
                 ranks = None
-            if not plan.keys:
-                keys, ranks = None, None
+            lookup = None if ranks is None else keys
+            keys = keys if plan.keys else None
     if found:
         predicate = _touchable(plan, And((plan.target_predicate, *found)))
         mask = mask & could_match(files, predicate, snapshot.schema, snapshot.partition_columns)
     funnel.append(_step("after source keys", mask, sizes))
     chosen = files.select(mask).sort_by([("size", "descending")])
-    return PrunedPlan(plan, source, chosen, tuple(funnel), predicate, keys, ranks)
+    return PrunedPlan(plan, source, chosen, tuple(funnel), predicate, keys, lookup, ranks)
 
 
 def foreseen(plan: MergePlan) -> tuple[FunnelStep, ...]:

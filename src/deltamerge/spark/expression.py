@@ -80,7 +80,7 @@ def quoted(name: str) -> str:
 
 
 def only(frame: Frame, columns: Sequence[str]) -> Frame:
-    """Some columns of a frame; as SQL text, which is one call to Spark however many there are, where it reads names as they are."""
+    """Some columns of a frame; as SQL text where Spark reads names as they are: that is one call, however many there are."""
     if any("${" in name for name in columns):
         return frame.select([F.col(quoted(name)) for name in columns])
     return frame.selectExpr(*map(quoted, columns))

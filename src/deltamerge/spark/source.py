@@ -1,7 +1,8 @@
 """The source of a merge, evaluated exactly once.
 
 A small one is collected in Arrow and becomes a local relation: deterministic, and its keys are at hand. A larger one is
-checkpointed; one pass over it says how large it is, and brings the rows along when they turn out to be few.
+checkpointed; one pass over it says how large it is, and brings the rows along when they turn out to be few. Of one that is
+foreseen to be far too large for that no row leaves Spark: it counts itself.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ from deltamerge.worker.entry import sized_map
 COLLECTED_BYTES = 64 << 20
 _TRUSTED_BYTES = 24 << 20
 _PART_BYTES = 800_000
+# Filters make a source smaller than Spark foresees; below so many times the bytes that are collected, that is likely.
+_FAR_TOO_LARGE = 4
 _WITHOUT_COLUMNS = "deltamerge row"  # Arrow does not carry rows without columns
 _NO_COLUMNS = T.StructType([T.StructField(_WITHOUT_COLUMNS, T.BooleanType())])
+_PLAIN = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType)
 _SIZED = T.StructType(
     [
         T.StructField("rows", T.LongType()),
@@ -79,6 +83,11 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     places = [place for place, name in enumerate(columns) if name in bounded]
     with translating(), settings(spark):
         kept = chosen.localCheckpoint(eager=False)
+    if estimate is not None and estimate > _FAR_TOO_LARGE * COLLECTED_BYTES and all(map(_is_plain, schema)):
+        rows, size, bounds = _counted(positional(kept), schema, places)
+        if size > COLLECTED_BYTES:
+            return Source(lambda: kept, rows, size, bounds=bounds)
+        return _local(spark, schema, collect(kept, "deltamerge: read the materialized source", schema))
     parts = collect(
         positional(kept).mapInArrow(sized_map(_PART_BYTES, places), _SIZED), "deltamerge: materialize the source", _SIZED
     )
@@ -92,6 +101,28 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     else:
         table = collect(kept, "deltamerge: read the materialized source", schema)
     return _local(spark, schema, table)
+
+
+def _is_plain(field: T.StructField) -> bool:
+    """Whether the bytes of a column's values are known by its type, or by their lengths."""
+    return field.dataType == T.StringType() or isinstance(field.dataType, _PLAIN)
+
+
+def _counted(rows: Frame, schema: T.StructType, bounded: Sequence[int]) -> tuple[int, int, pa.Table]:
+    """The number of rows, their bytes about as Arrow holds them, and the limits of the columns at the places `bounded`."""
+    texts = [i for i, field in enumerate(schema) if isinstance(field.dataType, (T.StringType, T.BinaryType))]
+    columns = rows.columns
+    asked = [F.count(F.lit(1)), *(F.sum(F.octet_length(columns[i])) for i in texts)]
+    asked += [limit(columns[i]) for i in bounded for limit in (F.min, F.max)]
+    types = [T.LongType()] * (1 + len(texts)) + [schema[i].dataType for i in bounded for _ in range(2)]
+    named = T.StructType([T.StructField(f"c{i}", type) for i, type in enumerate(types)])
+    found = collect(
+        rows.agg(*[column.alias(f"c{i}") for i, column in enumerate(asked)]), "deltamerge: materialize the source", named
+    )
+    count, *lengths = (found.column(i)[0].as_py() or 0 for i in range(1 + len(texts)))
+    limits = found.columns[1 + len(texts) :]
+    pairs = [pa.chunked_array([*low.chunks, *high.chunks]) for low, high in zip(limits[::2], limits[1::2], strict=True)]
+    return count, 8 * len(schema) * count + sum(lengths), pa.table(pairs, names=[schema[i].name for i in bounded])
 
 
 def _bounds(names: Sequence[str], parts: pa.Table) -> pa.Table:

@@ -107,11 +107,13 @@ def vector_at(store: Store, descriptor: DeletionVector | None, path: str) -> Vec
     return Vector(descriptor, data_store(place), name)
 
 
-def scan_spec(snapshot: Snapshot, schema: StructType, keys: KeyFilter | BloomFilter | None, ranked: bool = False) -> ScanSpec:
-    """How to read columns of the table."""
+def scan_spec(
+    snapshot: Snapshot, schema: StructType, keys: KeyFilter | BloomFilter | None, ranked: bool = False, every: bool = False
+) -> ScanSpec:
+    """How to read columns of the table: the rows that pass the keys, or `every` row."""
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
     padded = tuple((text.path, text.length) for text in sized_texts(schema) if text.padded)
-    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked, padded)
+    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked, every, padded)
 
 
 def write_spec(snapshot: Snapshot) -> WriteSpec:

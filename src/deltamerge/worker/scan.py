@@ -56,20 +56,22 @@ class FileTask:
 class ScanSpec:
     """What to read: the columns by logical name, without the position columns, and the filter over some of them.
 
-    `schema` has the filter's key columns too; `ranked` adds each row's rank among the keys of an exact filter. `padded` has the
-    lengths of CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with.
+    `schema` has the filter's key columns too; `ranked` adds each row's rank among the keys of an exact filter, and `every`
+    lets rows through that have none, whose rank is null. `padded` has the lengths of CHAR texts by their paths; they are no
+    keys: files may hold them without the blanks that they are read with.
     """
 
     store: DataStore
     schema: pa.Schema
     keys: KeyFilter | BloomFilter | None = None
     ranked: bool = False
+    every: bool = False
     padded: tuple[tuple[TextPath, int], ...] = ()
 
     @property
     def output(self) -> pa.Schema:
         """The schema of the batches: the columns, the file's index, the row's position in it, and its rank if asked for."""
-        rank = [pa.field(RANK, pa.int64(), False)] if self.ranked else []
+        rank = [pa.field(RANK, pa.int64(), self.every)] if self.ranked else []
         return pa.schema([*self.schema, *POSITION_FIELDS, *rank])
 
 
@@ -140,12 +142,15 @@ def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: Fil
         return _positioned(table, task.file, rows, spec, None)
     wanted = set(spec.keys.columns)
     key_schema = pa.schema([field for field in spec.schema if field.name in wanted])
-    if not may_contain(file, group.index, spec.keys, key_schema, task.partition):
+    if not spec.every and not may_contain(file, group.index, spec.keys, key_schema, task.partition):
         return None
     keys = read_columns(file, group.index, key_schema, task.partition)
     arrays = [keys[name] for name in spec.keys.columns]
     ranks = spec.keys.rank(arrays) if spec.ranked and isinstance(spec.keys, KeyFilter) else None
-    mask = spec.keys.mask(arrays) if ranks is None else np.asarray(ranks.is_valid().to_numpy(zero_copy_only=False))
+    if spec.every:
+        mask = np.ones(group.rows, np.bool_)
+    else:
+        mask = spec.keys.mask(arrays) if ranks is None else np.asarray(ranks.is_valid().to_numpy(zero_copy_only=False))
     mask = mask if alive is None else mask & alive
     if not mask.any():
         return None

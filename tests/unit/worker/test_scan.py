@@ -101,16 +101,17 @@ def scanned(spec: ScanSpec, task: FileTask) -> list[tuple[Any, ...]]:
 
 
 @examples
-@given(scans(), st.integers(1, 5))
-def test_a_filtered_scan_gives_the_rows_that_a_search_row_by_row_gives(found: Scan, shares: int) -> None:
+@given(scans(), st.integers(1, 5), st.booleans())
+def test_a_filtered_scan_gives_the_rows_that_a_search_row_by_row_gives(found: Scan, shares: int, every: bool) -> None:
     keys, ranks = found.filter()
-    expected = [(*found.rows[row], 7, row) for row in found.matches()]
+    kept = [row for row in range(len(found.rows)) if row not in found.deleted] if every else found.matches()
+    expected = [(*found.rows[row], 7, row) for row in kept]
     if found.ranked:
         rank_of = found.rank_of(ranks)
-        expected = [(*row, rank_of[found.key_of((row[2], row[1]))]) for row in expected]
+        expected = [(*row, rank_of.get(found.key_of((row[2], row[1])))) for row in expected]
     with folder() as root:
         found.write(root)
-        spec = ScanSpec(store_at(root), found.schema, keys, found.ranked)
+        spec = ScanSpec(store_at(root), found.schema, keys, found.ranked, every)
         task = found.task(root, 7)
         parts = [scanned(spec, replace(task, share=(number, shares))) for number in range(shares)]
     assert bag(row for part in parts for row in part) == bag(expected)

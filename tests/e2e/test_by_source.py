@@ -1,0 +1,71 @@
+"""NOT MATCHED BY SOURCE: matched in Arrow where all rows of the files in question can be held, else joined by Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from deltamerge.merge import apply, matching
+from deltamerge.tables import DeltaMergeBuilder
+from tests.e2e.tables import conf, content, hold_no_source, make, source
+
+SCHEMA = "k int, v int, w string"
+ROWS = [(1, 10, "a"), (2, 20, "b"), (3, 30, "c"), (4, 40, "d"), (None, 50, "e")]
+
+
+@pytest.fixture(params=[False, True], ids=["rewritten", "marked"])
+def vectors(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture(params=["held", "jobs", "too many", "large", "join"])
+def strategy(request: pytest.FixtureRequest, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> object:
+    """Where rows are matched: in this process, by tasks, by a join for three reasons. The name of the strategy."""
+    if request.param == "jobs":
+        for step in (apply, matching):
+            monkeypatch.setattr(step, "DRIVER_BYTES", -1)
+    if request.param == "too many":
+        monkeypatch.setattr(matching, "MOST_PAIRS", 2)
+    if request.param == "large":
+        hold_no_source(monkeypatch)
+    with conf(spark, {"spark.deltamerge.strategy": "join" if request.param == "join" else "auto"}):
+        yield "arrow" if request.param in ("held", "jobs") else "join"
+
+
+def run(merge: DeltaMergeBuilder, strategy: str) -> None:
+    assert merge.preview().strategy == strategy
+    merge.execute()
+
+
+def test_a_row_whose_partners_all_fail_the_condition_has_none(
+    spark: SparkSession, tmp_path: Path, strategy: str, vectors: bool
+) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=vectors)
+    changes = source(spark, "k int, v int", [(1, 5), (1, 15), (2, 5), (2, 6), (7, 70), (None, 99)])
+    merge = table.merge(changes, "t.k = s.k AND s.v > t.v").whenMatchedUpdate(set={"v": "s.v"})
+    merge = merge.whenNotMatchedInsert(values={"k": "s.k", "v": "s.v"}).whenNotMatchedBySourceDelete("t.k = 4")
+    run(merge.whenNotMatchedBySourceUpdate("coalesce(k, 9) > 1", {"w": "concat(w, '!')", "v": "NULL"}), strategy)
+    stayed = [(1, 15, "a"), (2, None, "b!"), (3, None, "c!"), (None, None, "e!")]
+    inserted = [(1, 5, None), (2, 5, None), (2, 6, None), (7, 70, None), (None, 99, None)]
+    assert sorted(content(spark, tmp_path / "t"), key=repr) == sorted([*stayed, *inserted], key=repr)
+
+
+def test_all_rows_are_synchronized(spark: SparkSession, tmp_path: Path, strategy: str, vectors: bool) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=vectors)
+    table.delete("k = 3")
+    changes = source(spark, SCHEMA, [(1, 11, "A"), (5, 55, "E"), (None, 51, "x")])
+    merge = table.merge(changes, "t.k <=> s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    run(merge.whenNotMatchedBySourceDelete(), strategy)
+    assert sorted(content(spark, tmp_path / "t"), key=repr) == sorted([(1, 11, "A"), (5, 55, "E"), (None, 51, "x")], key=repr)
+
+
+def test_a_source_without_rows_leaves_all_without_partner(
+    spark: SparkSession, tmp_path: Path, strategy: str, vectors: bool
+) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=vectors)
+    merge = table.merge(source(spark, SCHEMA, []), "t.k = s.k").whenMatchedDelete()
+    run(merge.whenNotMatchedBySourceUpdate("t.v < 40", {"v": "v + 1"}), strategy)
+    expected = [(1, 11, "a"), (2, 21, "b"), (3, 31, "c"), (4, 40, "d"), (None, 50, "e")]
+    assert sorted(content(spark, tmp_path / "t"), key=repr) == sorted(expected, key=repr)
