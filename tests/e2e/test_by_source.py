@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deltamerge.merge import apply, matching
+from deltamerge.spark.adapter import estimated_bytes
 from deltamerge.tables import DeltaMergeBuilder
 from tests.e2e.tables import conf, content, hold_no_source, make, source
 
@@ -20,14 +21,16 @@ def vectors(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-@pytest.fixture(params=["held", "jobs", "too many", "large", "join"])
+@pytest.fixture(params=["held", "jobs", "too many", "too wide", "large", "join"])
 def strategy(request: pytest.FixtureRequest, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> object:
-    """Where rows are matched: in this process, by tasks, by a join for three reasons. The name of the strategy."""
+    """Where rows are matched: in this process, by tasks, by a join for four reasons. The name of the strategy."""
     if request.param == "jobs":
         for step in (apply, matching):
             monkeypatch.setattr(step, "DRIVER_BYTES", -1)
     if request.param == "too many":
         monkeypatch.setattr(matching, "MOST_PAIRS", 2)
+    if request.param == "too wide":
+        monkeypatch.setattr(matching, "MOST_BYTES", 20)
     if request.param == "large":
         hold_no_source(monkeypatch)
     with conf(spark, {"spark.deltamerge.strategy": "join" if request.param == "join" else "auto"}):
@@ -69,3 +72,19 @@ def test_a_source_without_rows_leaves_all_without_partner(
     run(merge.whenNotMatchedBySourceUpdate("t.v < 40", {"v": "v + 1"}), strategy)
     expected = [(1, 11, "a"), (2, 21, "b"), (3, 31, "c"), (4, 40, "d"), (None, 50, "e")]
     assert sorted(content(spark, tmp_path / "t"), key=repr) == sorted(expected, key=repr)
+
+
+def test_a_clause_sees_columns_named_like_the_alias_of_the_side_that_it_does_not(
+    spark: SparkSession, tmp_path: Path, strategy: str, vectors: bool
+) -> None:
+    schema = "k int, s struct<x: int>"
+    table = make(spark, tmp_path / "t", schema, [(1, (1,)), (2, (2,)), (3, (3,)), (4, (4,))], vectors=vectors)
+    changes = source(spark, "k int, x int, t struct<x: int>", [(1, 9, (9,)), (7, 7, (8,))])
+    merge = table.merge(changes, "t.k = s.k").whenNotMatchedInsert(values={"k": "t.x", "s": "named_struct('x', s.x)"})
+    merge = merge.whenNotMatchedBySourceDelete("s.x = 2").whenNotMatchedBySourceUpdate("s.x = 3", {"k": "s.x + 10"})
+    run(merge, strategy)
+    assert content(spark, tmp_path / "t") == [(1, (1,)), (4, (4,)), (8, (7,)), (13, (3,))]
+
+
+def test_a_size_that_spark_does_not_know_is_no_estimate(spark: SparkSession) -> None:
+    assert (estimated_bytes(spark.createDataFrame(ROWS, SCHEMA)) or 0) < 1 << 50

@@ -33,10 +33,13 @@ _NULL = object()
 def needed_target(pruned: PrunedPlan) -> StructType:
     """The target columns that Spark needs to evaluate the clauses: none when all is copied from the source."""
     resolved = pruned.plan.resolved
-    used = _evaluated(resolved, [*resolved.of(Side.MATCHED), *resolved.of(Side.BY_SOURCE)])
+    used = _evaluated(resolved, resolved.of(Side.MATCHED))
     if not pruned.plan.keys_decide:
         used.append(resolved.spec.condition)
-    return resolved.scope.target.select(resolved.scope.used(used, "target"))
+    names = set(resolved.scope.used(used, "target"))
+    alone = replace(resolved, scope=resolved.scope.target_alone)
+    names.update(alone.scope.used(_evaluated(alone, alone.of(Side.BY_SOURCE)), "target"))
+    return alone.scope.target.select([name for name in alone.scope.target.names if name in names])
 
 
 def local_changes(spark: Session, pruned: PrunedPlan, matches: Matches) -> pa.Table | None:
@@ -92,7 +95,7 @@ def _matched_part(
         rows = np.flatnonzero(numbers == clause.number)
         if len(rows):
             positions = matches.target.select([FILE, ROW]).take(pa.array(rows))
-            parts.append(_part(pruned, clause, positions, matches.source[rows], evaluated, rows, written))
+            parts.append(_part(pruned, resolved, clause, positions, matches.source[rows], evaluated, rows, written))
     if evaluated is not None and condition is not None:
         matches = matches.only(np.flatnonzero(evaluated[HOLDS].to_numpy()))
     return matches, parts
@@ -102,7 +105,7 @@ def _unmatched_part(
     spark: Session, pruned: PrunedPlan, alone: Indices, clauses: Sequence[ResolvedClause], written: pa.Schema
 ) -> list[pa.Table]:
     """The rows that NOT MATCHED clauses insert."""
-    resolved = pruned.plan.resolved
+    resolved = replace(pruned.plan.resolved, scope=pruned.plan.resolved.scope.source_alone)
     assert pruned.source.collected is not None
     if not len(alone):
         return []
@@ -120,7 +123,7 @@ def _unmatched_part(
         chosen = np.flatnonzero(numbers == clause.number)
         if len(chosen):
             nowhere = pa.table([pa.nulls(len(chosen), f.type) for f in POSITION_FIELDS], names=[FILE, ROW])
-            parts.append(_part(pruned, clause, nowhere, alone[chosen], evaluated, chosen, written))
+            parts.append(_part(pruned, resolved, clause, nowhere, alone[chosen], evaluated, chosen, written))
     return parts
 
 
@@ -128,8 +131,7 @@ def _by_source_part(
     spark: Session, pruned: PrunedPlan, matches: Matches, clauses: Sequence[ResolvedClause], written: pa.Schema
 ) -> list[pa.Table]:
     """The rows that NOT MATCHED BY SOURCE clauses change, whose expressions see the target alone."""
-    whole = pruned.plan.resolved
-    resolved = replace(whole, scope=replace(whole.scope, source=StructType(())))
+    resolved = replace(pruned.plan.resolved, scope=pruned.plan.resolved.scope.target_alone)
     alone = matches.without_source
     if not len(alone):
         return []
@@ -153,6 +155,7 @@ def _by_source_part(
 
 def _part(
     pruned: PrunedPlan,
+    resolved: ResolvedMerge,
     clause: ResolvedClause,
     positions: pa.Table,
     source_rows: Indices,
@@ -162,7 +165,6 @@ def _part(
 ) -> pa.Table:
     """The rows that one clause changes, which have source rows as partners."""
     assert pruned.source.collected is not None
-    resolved = pruned.plan.resolved
     copied = [_copied(resolved, value) for value in clause.values]
     names = list(dict.fromkeys(name for name in copied if isinstance(name, str)))
     taken = pruned.source.collected.select(names).take(pa.array(source_rows))

@@ -29,6 +29,8 @@ from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 Indices = npt.NDArray[np.int64]
 
 MOST_PAIRS = 2_000_000
+# Of target rows that are held whether they have a partner or not.
+MOST_BYTES = 128 << 20
 DRIVER_BYTES = 48 << 20
 _THREADS = 4
 
@@ -81,7 +83,7 @@ def match(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], columns
     assert pruned.lookup is not None
     assert pruned.ranks is not None
     snapshot, every = pruned.plan.resolved.snapshot, pruned.plan.by_source is not None
-    if every and sum(task.rows or 0 for task in tasks) > MOST_PAIRS:
+    if every and _are_too_many(tasks, pruned.files["size"].to_pylist()):
         return None
     keys = set(pruned.lookup.columns)
     names = [f.name for f in snapshot.schema if f.name in keys or columns.find(f.name, case_sensitive=True)]
@@ -93,18 +95,26 @@ def match(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], columns
     return _expanded(found.select([*columns.names, FILE, ROW, RANK]), pruned.ranks)
 
 
+def _are_too_many(tasks: Sequence[FileTask], sizes: Sequence[int]) -> bool:
+    """Whether the files have more rows than can be held, or nothing says how many a large one has."""
+    known = [task.rows for task in tasks if task.rows is not None]
+    return sum(known) > MOST_PAIRS or (len(known) < len(tasks) and sum(sizes) > DRIVER_BYTES)
+
+
 def _scan(spark: Session, spec: ScanSpec, schema: StructType, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
     if not tasks:
         return spec.output.empty_table()
     sizes = pruned.files["size"].to_pylist()
     if sum(sizes) <= DRIVER_BYTES:
         with in_process(), ThreadPoolExecutor(_THREADS) as pool:
-            parts = list(pool.map(lambda task: list(ranked_rows(spec, [task], MOST_PAIRS)), tasks))
+            parts = list(pool.map(lambda task: list(ranked_rows(spec, [task], MOST_PAIRS, MOST_BYTES)), tasks))
         table = pa.Table.from_batches([batch for part in parts for batch in part], spec.output)
     else:
-        frame = match_frame(spark, spec, to_spark(schema), tasks, sizes, MOST_PAIRS)
+        frame = match_frame(spark, spec, to_spark(schema), tasks, sizes, MOST_PAIRS, MOST_BYTES)
         table = collect(frame, f"deltamerge: match {pruned.plan.resolved.snapshot.store.url}")
     files = table[FILE].to_numpy()
+    if spec.every and table.nbytes > MOST_BYTES:
+        return None
     return None if len(files) > MOST_PAIRS or (files < 0).any() else table
 
 

@@ -6,7 +6,7 @@ Nothing here asks Spark anything, and nothing reads a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from sqlglot import exp
@@ -18,7 +18,7 @@ from deltamerge.merge.resolve import ResolvedClause, ResolvedMerge
 from deltamerge.merge.scope import Reference, Scope, conjuncts
 from deltamerge.protocol.features import named_features
 from deltamerge.protocol.predicate import ALWAYS, And, Comparison, Or, Predicate
-from deltamerge.protocol.schema import PrimitiveType, StructType
+from deltamerge.protocol.schema import PrimitiveType
 from deltamerge.spark.expression import Expression
 
 
@@ -276,7 +276,7 @@ def _by_source(resolved: ResolvedMerge) -> Predicate | None:
     clauses = resolved.asked_of(Side.BY_SOURCE)  # which apply to no fewer rows
     if not clauses:
         return None
-    alone = replace(resolved.scope, source=StructType(()))
+    alone = resolved.scope.target_alone
     trees = [None if clause.condition is None else clause.condition.tree for clause in clauses]
     known = [None if tree is None else predicate_of(tree, alone) for tree in trees]
     return ALWAYS if None in known else Or(tuple(predicate for predicate in known if predicate is not None))
@@ -329,11 +329,15 @@ def _expressions(resolved: ResolvedMerge, clauses: Iterable[ResolvedClause]) -> 
 
 def _target_columns(resolved: ResolvedMerge, keys: Iterable[KeyPair]) -> tuple[str, ...]:
     """The target's columns that an expression may use; an update's other columns come from the file itself."""
-    used = [resolved.spec.condition, *_expressions(resolved, [*resolved.of(Side.MATCHED), *resolved.of(Side.BY_SOURCE)])]
-    names = {pair.target for pair in keys} | set(resolved.scope.used(used, "target"))
+    scope = resolved.scope
+    names = {pair.target for pair in keys}
+    names.update(scope.used([resolved.spec.condition, *_expressions(resolved, resolved.of(Side.MATCHED))], "target"))
+    names.update(scope.target_alone.used(_expressions(resolved, resolved.of(Side.BY_SOURCE)), "target"))
     return tuple(name for name in resolved.scope.target.names if name in names)
 
 
 def _source_columns(resolved: ResolvedMerge) -> tuple[str, ...]:
-    used = [resolved.spec.condition, *_expressions(resolved, [*resolved.of(Side.MATCHED), *resolved.of(Side.NOT_MATCHED)])]
-    return tuple(resolved.scope.used(used, "source"))
+    scope = resolved.scope
+    names = set(scope.used([resolved.spec.condition, *_expressions(resolved, resolved.of(Side.MATCHED))], "source"))
+    names.update(scope.source_alone.used(_expressions(resolved, resolved.of(Side.NOT_MATCHED)), "source"))
+    return tuple(name for name in scope.source.names if name in names)

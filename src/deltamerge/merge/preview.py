@@ -95,7 +95,7 @@ class MergePreview:
 def preview(spark: Session, pruned: PrunedPlan) -> MergePreview:
     """Match, count, and show. Raises MultipleMatchError as the merge itself would, ExecutionError; nothing is written."""
     plan = pruned.plan
-    tasks = file_tasks(plan.resolved.snapshot, pruned.files, time_zone(spark))
+    tasks = file_tasks(plan.resolved.snapshot, pruned.files, time_zone(spark), counted=plan.by_source is not None)
     changes = changes_in_arrow(spark, pruned, tasks)
     if changes is not None:
         counted, shown = _counted(changes), _shown(changes)

@@ -6,7 +6,7 @@ Only used to see into expressions; Spark itself resolves what it evaluates.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlglot import exp
@@ -53,6 +53,16 @@ class Scope:
             return None
         side, path, field = found[0]
         return Reference("target" if side == "target" else "source", (field.name, *path[1:]))
+
+    @property
+    def target_alone(self) -> Scope:
+        """What NOT MATCHED BY SOURCE clauses see."""
+        return replace(self, source=StructType(()))
+
+    @property
+    def source_alone(self) -> Scope:
+        """What NOT MATCHED clauses see."""
+        return replace(self, target=StructType(()))
 
     def same(self, a: str, b: str) -> bool:
         """Whether two names are the same one."""

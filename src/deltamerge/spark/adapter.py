@@ -60,7 +60,15 @@ def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]
 
 
 def estimated_bytes(frame: DataFrame) -> int | None:
-    """Spark's own estimate of a frame's size in bytes; None when it can't be had, or can't be trusted."""
+    """Spark's own estimate of a frame's size in bytes; None when it can't be had, or can't be trusted.
+
+    What Spark knows nothing of it takes to be larger than anything.
+    """
+    found = _estimated(frame)
+    return None if found is None or found >= 1 << 50 else found
+
+
+def _estimated(frame: DataFrame) -> int | None:
     hidden: Any = frame
     try:
         if is_connect(frame.sparkSession):

@@ -41,11 +41,15 @@ def pack(tasks: Sequence[FileTask], sizes: Sequence[int]) -> list[list[FileTask]
 
 
 def match_frame(
-    spark: Session, spec: ScanSpec, schema: T.StructType, tasks: Sequence[FileTask], sizes: Sequence[int], limit: int
+    spark: Session, spec: ScanSpec, schema: T.StructType, tasks: Sequence[FileTask], sizes: Sequence[int], limit: int, most: int
 ) -> Frame:
-    """The ranked candidate rows of the files; `limit` bounds their number, over all tasks, to about twice its value."""
+    """The ranked candidate rows of the files; `limit` bounds their number, over all tasks, to about twice its value.
+
+    Where every row comes their number is known before; `most` bounds their bytes, as `limit` does the others' number.
+    """
     bins = pack(tasks, sizes)
     fields = [T.StructField(FILE, T.IntegerType()), T.StructField(ROW, T.LongType()), T.StructField(RANK, T.LongType())]
-    each = max(limit // 8, 2 * limit // max(1, len(bins)))
+    each = limit if spec.every else max(limit // 8, 2 * limit // max(1, len(bins)))
+    most = max(most // 8, 2 * most // max(1, len(bins)))
     numbers = spark.range(0, len(bins), 1, len(bins))
-    return numbers.mapInArrow(match_map(spec, bins, each), T.StructType([*schema.fields, *fields]))
+    return numbers.mapInArrow(match_map(spec, bins, each, most), T.StructType([*schema.fields, *fields]))

@@ -122,7 +122,8 @@ def _counted(rows: Frame, schema: T.StructType, bounded: Sequence[int]) -> tuple
     count, *lengths = (found.column(i)[0].as_py() or 0 for i in range(1 + len(texts)))
     limits = found.columns[1 + len(texts) :]
     pairs = [pa.chunked_array([*low.chunks, *high.chunks]) for low, high in zip(limits[::2], limits[1::2], strict=True)]
-    return count, 8 * len(schema) * count + sum(lengths), pa.table(pairs, names=[schema[i].name for i in bounded])
+    width = sum(16 if isinstance(field.dataType, T.DecimalType) else 8 for field in schema)
+    return count, width * count + sum(lengths), pa.table(pairs, names=[schema[i].name for i in bounded])
 
 
 def _bounds(names: Sequence[str], parts: pa.Table) -> pa.Table:

@@ -31,24 +31,27 @@ def scan_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]]) -> ArrowMap:
     return run
 
 
-def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], limit: int) -> ArrowMap:
-    """Bin numbers in, the ranked rows of each bin's files out; a bin with more than `limit` ends with a row of file -1."""
+def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], limit: int, most: int) -> ArrowMap:
+    """Bin numbers in, the ranked rows of each bin's files out; a bin with too many (`ranked_rows`) ends with a row of file -1."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from ranked_rows(spec, bins[number], limit)
+                yield from ranked_rows(spec, bins[number], limit, most)
 
     return run
 
 
-def ranked_rows(spec: ScanSpec, tasks: Sequence[FileTask], limit: int) -> Iterator[pa.RecordBatch]:
-    """The ranked rows of some files, in batches of `spec.output`; more than `limit` of them end with a row of file -1."""
-    seen = 0
+def ranked_rows(spec: ScanSpec, tasks: Sequence[FileTask], limit: int, most: int) -> Iterator[pa.RecordBatch]:
+    """The ranked rows of some files, in batches of `spec.output`; more than `limit` of them end with a row of file -1.
+
+    So do more than `most` bytes where every row comes.
+    """
+    seen = size = 0
     for task in tasks:
         for batch in scan_file(spec, task):
-            seen += batch.num_rows
-            if seen > limit:
+            seen, size = seen + batch.num_rows, size + batch.nbytes
+            if seen > limit or (spec.every and size > most):
                 yield overflow_row(spec.output)
                 return
             yield batch

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 from tests.unit.worker.data import data_files, read_rows, store_at, write_spec
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
+BYTES = 1 << 20
 
 
 @pytest.fixture
@@ -85,21 +87,29 @@ def test_a_scan_reads_the_files_of_the_bins_that_it_is_given(tmp_path: Path, tas
 
 
 def test_matching_gives_each_rows_rank(tmp_path: Path, tasks: list[FileTask]) -> None:
-    run = match_map(scan_of(tmp_path, [9, 1, 2], ranked=True), [tasks], 3)
+    run = match_map(scan_of(tmp_path, [9, 1, 2], ranked=True), [tasks], 3, BYTES)
     assert values(run(numbers(0)), "id", RANK, FILE) == [(1, 1, 0), (2, 2, 0), (9, 0, 2)]
 
 
 def test_more_matches_than_the_limit_end_with_a_row_that_says_so(tmp_path: Path, tasks: list[FileTask]) -> None:
     spec = scan_of(tmp_path, list(range(12)), ranked=True)
-    batches = list(ranked_rows(spec, tasks, 5))
+    batches = list(ranked_rows(spec, tasks, 5, BYTES))
     assert values(batches, FILE)[-1] == (-1,)
     assert sum(batch.num_rows for batch in batches) <= 5 + 1
     assert all(batch.schema == spec.output for batch in batches)
-    assert (-1,) not in values(ranked_rows(spec, tasks, 12), FILE)
+    assert (-1,) not in values(ranked_rows(spec, tasks, 12, BYTES), FILE)
+
+
+def test_more_bytes_than_the_limit_end_with_such_a_row_where_every_row_comes(tmp_path: Path, tasks: list[FileTask]) -> None:
+    spec = scan_of(tmp_path, [5], ranked=True)
+    assert values(ranked_rows(spec, tasks, 12, 1), "id") == [(5,)]
+    whole = replace(spec, every=True)
+    assert values(ranked_rows(whole, tasks, 12, 1), FILE) == [(-1,)]
+    assert values(ranked_rows(whole, tasks, 12, BYTES), "id", RANK) == [(id, 0 if id == 5 else None) for id in range(12)]
 
 
 def test_the_limit_is_for_each_bin(tmp_path: Path, tasks: list[FileTask]) -> None:
-    run = match_map(scan_of(tmp_path, list(range(12)), ranked=True), [[task] for task in tasks], 4)
+    run = match_map(scan_of(tmp_path, list(range(12)), ranked=True), [[task] for task in tasks], 4, BYTES)
     assert sorted(values(run(numbers(0, 1, 2)), "id")) == [(number,) for number in range(12)]
 
 
@@ -201,7 +211,7 @@ def test_all_functions_run_where_deltamerge_is_not_installed(tmp_path: Path, tas
     payload = pa.record_batch({"number": pa.array([1], pa.int32()), "payload": pa.array([arrow_stream(UPDATE_AND_INSERT)])})
     reading = [
         (scan_map(scan_of(tmp_path, [1, 9]), [tasks]), numbers(0)),
-        (match_map(scan_of(tmp_path, [1, 9], ranked=True), [tasks], 10), numbers(0)),
+        (match_map(scan_of(tmp_path, [1, 9], ranked=True), [tasks], 10, BYTES), numbers(0)),
         (sized_map(1 << 20), UPDATE_AND_INSERT.to_batches()),
     ]
     writing = [
