@@ -11,6 +11,7 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -90,3 +91,8 @@ def _by_delta_rs(place: str, query: str) -> list[tuple[Any, ...]]:
 def version(path: Path) -> int:
     """The newest version, by the file names in the log."""
     return max(int(file.name[:20]) for file in (path / "_delta_log").glob("*.json"))
+
+
+def parquet_at(path: Path) -> pq.ParquetFile:
+    """A data file, wherever it is."""
+    return pq.ParquetFile(pa.BufferReader(path.read_bytes()))

@@ -74,6 +74,7 @@ def test_a_corrupt_commit_stops_a_merge_into_an_open_table(spark: SparkSession, 
         table.merge(untouchable, ON).whenMatchedDelete().execute()
 
 
+@pytest.mark.local(reason="a commit is copied as a file")
 def test_a_gap_in_the_versions(spark: SparkSession, path: Path) -> None:
     shutil.copy(log_file(path, 0), log_file(path, 2))
     with refused(path, SparkRuntimeException, "DELTA_VERSIONS_NOT_CONTIGUOUS", "no version 1", hint=log_file(path, 1).name):

@@ -27,6 +27,8 @@ DELETE = BenchCase("delete", (Clause("delete"),), ONE, 0.05, 0, 4 / 16)
 INSERT = insert(0.05, several=False)
 NO_MATCH = BenchCase("update of nothing", (Clause("update"),), ONE, 0, 0.1, 4 / 16)
 
+pytestmark = pytest.mark.local(reason="what is opened and read is counted on a disk")
+
 # Where files are read and written: in the driver, which does so for small tables, by the jobs of large ones, or by a join.
 HERE, JOBS, JOIN = "driver", "jobs", "join"
 REWRITE, MARK = "rewrite", "mark"

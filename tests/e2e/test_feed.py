@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,7 +14,7 @@ import deltamerge.merge.apply as apply
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge import commit as commit_step
 from tests.e2e.feeds import VECTORS, change_files, changes, feed_table
-from tests.e2e.tables import content, source, version
+from tests.e2e.tables import content, parquet_at, source, version
 from tests.e2e.vectors import actions_of, vectors_of
 
 SCHEMA = "id int, name string, p string"
@@ -57,7 +56,7 @@ def test_every_kind_of_change_of_a_merge(spark: SparkSession, tmp_path: Path, pr
     for action in actions:
         assert action["path"].rpartition("/")[2].startswith("cdc-0")
         assert (action["dataChange"], action["size"]) == (False, (path / action["path"]).stat().st_size)
-        assert pq.ParquetFile(path / action["path"]).schema_arrow.names == ["id", "name", "_change_type"]
+        assert parquet_at(path / action["path"]).schema_arrow.names == ["id", "name", "_change_type"]
         assert set(action["partitionValues"]) == {"p"}
     metrics = report.metrics
     assert metrics["numTargetChangeFilesAdded"] == len(actions)
@@ -170,7 +169,7 @@ def test_mapped_columns(spark: SparkSession, tmp_path: Path, properties: dict[st
     physical = {field["name"]: field["metadata"]["delta.columnMapping.physicalName"] for field in schema_fields(path)}
     for action in actions_of(path, 1, "cdc"):
         assert set(action["partitionValues"]) == {physical["p,q"]}
-        names = pq.ParquetFile(path / action["path"]).schema_arrow.names
+        names = parquet_at(path / action["path"]).schema_arrow.names
         assert names == [physical["the id"], physical["s"], "_change_type"]
 
 

@@ -70,6 +70,9 @@ class StorePath(PurePosixPath):
         """Put an object of text."""
         self.write_bytes(text.encode())
 
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        """Nothing: there are no folders."""
+
     def unlink(self) -> None:
         """Delete the object."""
         self.server.client.delete_object(Bucket=self.parts[0], Key=self.key)
