@@ -88,6 +88,15 @@ def test_deleted_rows_demand_nothing_and_updates_are_checked(spark: SparkSession
         deltamerge.write(spark.sql("SELECT 5 AS id, -1 AS n"), path, mode="append")
 
 
+def test_rows_that_a_join_leaves_out_need_not_fit(spark: SparkSession, path: str) -> None:
+    merge(spark, path, "* FROM VALUES (1, -5), (3, 9) AS v(id, n)", "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, s.n)")
+    offered = spark.sql("SELECT * FROM VALUES (4, 3, 6), (5, -1, -2) AS v(id, n, twice)")
+    wanted = spark.sql("SELECT 4 AS id")
+    deltamerge.write(offered.join(wanted, "id", "left_semi"), path, mode="append")
+    deltamerge.write(offered.join(wanted, "id").withColumn("id", offered["id"] + 2), path, mode="append")
+    assert rows(spark, path) == [(1, 5, 10), (2, 6, 12), (3, 9, 18), (4, 3, 6), (6, 3, 6)]
+
+
 def test_explain_says_why_spark_joins(spark: SparkSession, path: str) -> None:
     source = spark.sql("SELECT 1 AS id, 8 AS n").alias("s")
     plan = DeltaTable.forPath(spark, path).alias("t").merge(source, "t.id = s.id").whenMatchedUpdate(set={"n": "s.n"}).explain()

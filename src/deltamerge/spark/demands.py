@@ -38,11 +38,13 @@ def demanded(rows: Frame, schema: StructType, demands: Demands, computed: Mappin
         columns.append(column)
     rows = rows.select(*columns)
     fitting = [(name, f"CAST({text} AS {types[name].simpleString()})") for name, text in texts.items()]
+    # A value of each row carries the checks: a filter would be pushed below a join, to rows that are never written.
+    carrier = next(name for name in rows.columns if name in types)
+    carried = F.col(quoted(carrier))
     for check in (*demands.checks, *(Check("Generated Column", f"{quoted(name)} <=> {value}") for name, value in fitting)):
         violated = written & ~F.coalesce(F.expr(check.text), F.lit(False))
-        refusal = F.raise_error(_refusal(check, schema)).cast("boolean")
-        rows = rows.where(F.when(violated, refusal).otherwise(F.lit(True)))
-    return rows
+        carried = F.when(violated, F.raise_error(_refusal(check, schema)).cast(types[carrier])).otherwise(carried)
+    return rows.select(*[carried.alias(name) if name == carrier else F.col(quoted(name)) for name in rows.columns])
 
 
 def check_demands(spark: Session, schema: StructType, demands: Demands) -> None:
