@@ -6,10 +6,7 @@ import logging
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from deltamerge.log.files import FileChunk
-from deltamerge.log.statistics import row_counts
 from deltamerge.merge.prune import PrunedPlan, converted
 from deltamerge.protocol.schema import PrimitiveType, arrow_type
 from deltamerge.spark.bloom import distinct_hashes
@@ -29,21 +26,16 @@ def filtered(pruned: PrunedPlan) -> PrunedPlan:
     As it is where no filter may be used or none pays.
     """
     plan, source = pruned.plan, pruned.source
-    if pruned.keys is not None or source.collected is not None or not 0 < source.rows <= MOST_KEYS:
+    if pruned.keys is not None or not source.is_kept or source.collected is not None or not 0 < source.rows <= MOST_KEYS:
         return pruned
     pairs = [pair for pair in plan.keys if hashable(_type(pruned, pair.target))]
-    if not pairs or not pruned.files.num_rows or _rows(pruned) < _ROWS_A_KEY * source.rows:
+    if not pairs or not pruned.files.num_rows or pruned.rows < _ROWS_A_KEY * source.rows:
         return pruned
     null_safe = tuple(pair.null_safe for pair in pairs)
     hashes = distinct_hashes(source.frame, [pair.source for pair in pairs], null_safe)
     log.info("%s: rows are filtered by %d hashes of keys", plan.resolved.snapshot.store.url, len(hashes))
     limits = tuple(_limits(pruned, pair.target, pair.source) for pair in pairs)
     return replace(pruned, keys=BloomFilter(tuple(pair.target for pair in pairs), null_safe, bloom_bits(hashes), limits))
-
-
-def _rows(pruned: PrunedPlan) -> int:
-    """The rows of the files that are left, as far as their statistics know."""
-    return int(pc.sum(row_counts(FileChunk(pruned.files.combine_chunks()))).as_py() or 0)
 
 
 def _type(pruned: PrunedPlan, column: str) -> pa.DataType:

@@ -208,7 +208,8 @@ def change_query(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) 
     scope = plan.resolved.scope
     schema = scope.target.select(list(plan.target_columns))
     sizes = pruned.files["size"].to_pylist()
-    target = scan_frame(spark, scan_spec(plan.resolved.snapshot, schema, pruned.keys), to_spark(schema), tasks, sizes)
+    spec = scan_spec(plan.resolved.snapshot, schema, pruned.keys)
+    target = scan_frame(spark, spec, to_spark(schema), tasks, sizes, pruned.rows or None)
     return ChangeQuery(
         source=pruned.source.frame.alias(scope.source_alias),
         target=target.alias(scope.target_alias),

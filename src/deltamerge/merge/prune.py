@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.log.files import FileSet, Mask
+from deltamerge.log.files import FileChunk, FileSet, Mask
 from deltamerge.log.skipping import could_match
+from deltamerge.log.statistics import row_counts
 from deltamerge.merge.plan import KeyPair, MergePlan
 from deltamerge.protocol.predicate import And, Compare, OneOf, Or, Predicate
 from deltamerge.protocol.schema import arrow_type
@@ -45,6 +47,13 @@ class PrunedPlan:
     keys: KeyFilter | BloomFilter | None = field(default=None, repr=False)
     lookup: KeyFilter | None = field(default=None, repr=False)
     ranks: pa.Array | None = field(default=None, repr=False)
+
+    @cached_property
+    def rows(self) -> int:
+        """The rows of the files, as far as their statistics know."""
+        if not self.files.num_rows:
+            return 0
+        return int(pc.sum(row_counts(FileChunk(self.files.combine_chunks()))).as_py() or 0)
 
     def would_read(self, files: FileSet) -> Mask:
         """Which of other files this merge would have opened."""

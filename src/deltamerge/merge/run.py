@@ -45,6 +45,7 @@ _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databri
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, CASE_SENSITIVE, TIME_ZONE)
 _LOSSES = 3
+_TABLE_TO_SOURCE = 4
 Progress = Callable[[str], None]
 Done = TypeVar("Done")
 
@@ -121,7 +122,7 @@ def _performed(
         plan = _planned(spark, snapshot, spec)
         if source is None or spec.source_at is not None:
             tell("reading the source")
-            source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded)
+            source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _unkept_from(plan, conflicts))
         ready = time.perf_counter()
         pruned = prune(plan, source)
         log.info("%s: %s", table.store.url, "; ".join(f"{s.files} files {s.name}" for s in pruned.funnel))
@@ -146,6 +147,16 @@ def _performed(
         else:
             _reset_batch(spark)
             return done
+
+
+def _unkept_from(plan: MergePlan, conflicts: int) -> int | None:
+    """From how many bytes on a source need not be kept, None where it must be: its rows are looked at more than once.
+
+    A smaller one may spare files of the table by its keys, which have to be known beforehand.
+    """
+    if conflicts or plan.resolved.asked is not None:
+        return None
+    return foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
 
 
 def _again(table: DeltaLog, error: DeltaMergeError, tell: Progress) -> None:

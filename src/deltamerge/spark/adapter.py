@@ -90,11 +90,46 @@ _SIZE = re.compile(r"Statistics\(sizeInBytes=([0-9.]+) ([KMGTPE]?i?B)\b")
 
 def _explained_bytes(text: str) -> int | None:
     """The size of a plan's result as `EXPLAIN COST` writes it beside the root of the optimized plan."""
-    optimized = text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
+    optimized = _optimized(text)
     if _GROWS.search(optimized):
         return None
     found = _SIZE.search(optimized.strip().partition("\n")[0])
     return None if found is None else int(float(found[1]) * _UNITS[found[2]])
+
+
+def is_file_scan(frame: DataFrame) -> bool:
+    """Whether a frame is surely nothing but columns and rows of Parquet or ORC files: each reading gives the same values.
+
+    Anything in its optimized plan that isn't known to be harmless says no.
+    """
+    hidden: Any = frame
+    try:
+        if is_connect(frame.sparkSession):
+            return _scans_files(_optimized(hidden._explain_string(mode="extended")))
+        plan = hidden._jdf.queryExecution().optimizedPlan()
+        return bool(plan.deterministic()) and _scans_files(str(plan.toString()))
+    except Exception:
+        return False
+
+
+_NODE = re.compile(
+    r"^[\s:|+-]*(?:(?P<scan>Relation(?: [\w.`-]+)? ?\[[^\[\]]*\] (?:parquet|orc)$)|(?P<step>Project \[|Filter )(?P<rest>.*)$)"
+)
+_CALL = re.compile(r"([^\s()\[\],]+)\(")
+_HARMLESS = frozenset(("isnotnull", "isnull", "cast", "coalesce", "abs", "upper", "lower", "trim", "concat", "substring"))
+
+
+def _scans_files(text: str) -> bool:
+    """Whether a plan's text has only scans, projections and filters, and calls no function but some that are known."""
+    nodes = [_NODE.match(line) for line in text.strip().splitlines()]
+    rests = [node["rest"] or "" for node in nodes if node]
+    hides = any("subquery" in rest or "more fields" in rest or set(_CALL.findall(rest)) - _HARMLESS for rest in rests)
+    return all(nodes) and len([node for node in nodes if node and node["scan"]]) == 1 and not hides
+
+
+def _optimized(text: str) -> str:
+    """The optimized plan in what Spark explains."""
+    return text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
 
 
 def _connect_bytes(plan: Any) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heapify, heapreplace
 
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltamerge.spark.frames import Frame, Session
@@ -13,17 +14,29 @@ from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 
 _BIN_BYTES = 32 << 20
 _MOST_BINS = 4_096
+_ROW_BYTES = 32
 
 
-def scan_frame(spark: Session, spec: ScanSpec, schema: T.StructType, tasks: Sequence[FileTask], sizes: Sequence[int]) -> Frame:
+def scan_frame(
+    spark: Session,
+    spec: ScanSpec,
+    schema: T.StructType,
+    tasks: Sequence[FileTask],
+    sizes: Sequence[int],
+    rows: int | None = None,
+) -> Frame:
     """A lazy frame of `schema`, which describes `spec.schema`, plus the file index and row position of each row.
 
-    `sizes` are the files' bytes, by which they are spread over tasks.
+    `sizes` are the files' bytes, by which they are spread over tasks; of their `rows` Spark is told, so that it knows
+    whether the frame can be broadcast.
     """
-    bins = pack(tasks, sizes)
+    bins = pack(tasks, sizes) or [[]]
     fields = [*schema.fields, T.StructField(FILE, T.IntegerType(), False), T.StructField(ROW, T.LongType(), False)]
-    numbers = spark.range(0, max(1, len(bins)), 1, max(1, len(bins)))
-    return numbers.mapInArrow(scan_map(spec, bins or [[]]), T.StructType(fields))
+    each = max(1, (sum(sizes) // _ROW_BYTES if rows is None else rows) // len(bins))
+    # Spark takes a scan to have as many rows as the range below it, filtered or not: one of as many numbers, of which
+    # one a bin is left.
+    numbers = spark.range(0, len(bins) * each, 1, len(bins)).where(F.col("id") % each == 0)
+    return numbers.mapInArrow(scan_map(spec, bins, each), T.StructType(fields))
 
 
 def pack(tasks: Sequence[FileTask], sizes: Sequence[int]) -> list[list[FileTask]]:

@@ -2,7 +2,8 @@
 
 A small one is collected in Arrow and becomes a local relation: deterministic, and its keys are at hand. A larger one is
 checkpointed; one pass over it says how large it is, and brings the rows along when they turn out to be few. Of one that is
-foreseen to be far too large for that no row leaves Spark: it counts itself.
+foreseen to be far too large for that no row leaves Spark: it counts itself. A large scan of files need not be kept where
+the merge looks at its rows once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from deltamerge.spark.adapter import estimated_bytes
+from deltamerge.spark.adapter import estimated_bytes, is_file_scan
 from deltamerge.spark.expression import only
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame, translating
@@ -47,7 +48,8 @@ _SIZED = T.StructType(
 class Source:
     """A source whose rows no longer change: its rows and (estimated) bytes, and its rows in Arrow when small.
 
-    `bounds` has the least and the greatest value of some columns of one that is not collected.
+    `bounds` has the least and the greatest value of some columns of one that is not collected. One that is not kept may be
+    read once, by the job that merges it.
     """
 
     build: Callable[[], Frame] = field(repr=False)
@@ -55,6 +57,7 @@ class Source:
     bytes: int
     collected: pa.Table | None = field(default=None, repr=False)
     bounds: pa.Table | None = field(default=None, repr=False)
+    is_kept: bool = True
 
     def limits(self, column: str) -> pa.Array | None:
         """The least and the greatest value of a column, None when they are not known; nulls when all its values are null."""
@@ -70,8 +73,10 @@ class Source:
         return self.build()
 
 
-def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] = ()) -> Source:
+def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] = (), unkept_from: int | None = None) -> Source:
     """Evaluate `source` once, keeping `columns`; of those `bounded` the limits are found out on the way.
+
+    A scan of files of at least `unkept_from` bytes that is too large to be collected is left to be read when it is merged.
 
     Raises DeltaMergeError with the cause when it fails.
     """
@@ -80,6 +85,10 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     estimate = estimated_bytes(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
         return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
+    if unkept_from is not None and estimate is not None and estimate >= unkept_from:
+        rows = _rows_of_scan(chosen)
+        if rows is not None and rows * _width(schema) > COLLECTED_BYTES:
+            return Source(lambda: chosen, rows, estimate, is_kept=False)
     places = [place for place, name in enumerate(columns) if name in bounded]
     with translating(), settings(spark):
         kept = chosen.localCheckpoint(eager=False)
@@ -103,6 +112,21 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     return _local(spark, schema, table)
 
 
+def _rows_of_scan(frame: Frame) -> int | None:
+    """How many rows a frame has, if it is a scan of files, which read little to count them; else None."""
+    with settings(frame.sparkSession, {"spark.sql.debug.maxToStringFields": "100000"}):
+        if not is_file_scan(frame):
+            return None
+    count = frame.agg(F.count(F.lit(1)).alias("rows"))
+    table = collect(count, "deltamerge: count the source", T.StructType([T.StructField("rows", T.LongType())]))
+    return int(table["rows"][0].as_py())
+
+
+def _width(schema: T.StructType) -> int:
+    """Bytes of a row in Arrow, those of texts and of what is nested not counted."""
+    return sum(16 if isinstance(field.dataType, T.DecimalType) else 8 for field in schema)
+
+
 def _is_plain(field: T.StructField) -> bool:
     """Whether the bytes of a column's values are known by its type, or by their lengths."""
     return field.dataType == T.StringType() or isinstance(field.dataType, _PLAIN)
@@ -122,8 +146,7 @@ def _counted(rows: Frame, schema: T.StructType, bounded: Sequence[int]) -> tuple
     count, *lengths = (found.column(i)[0].as_py() or 0 for i in range(1 + len(texts)))
     limits = found.columns[1 + len(texts) :]
     pairs = [pa.chunked_array([*low.chunks, *high.chunks]) for low, high in zip(limits[::2], limits[1::2], strict=True)]
-    width = sum(16 if isinstance(field.dataType, T.DecimalType) else 8 for field in schema)
-    return count, width * count + sum(lengths), pa.table(pairs, names=[schema[i].name for i in bounded])
+    return count, _width(schema) * count + sum(lengths), pa.table(pairs, names=[schema[i].name for i in bounded])
 
 
 def _bounds(names: Sequence[str], parts: pa.Table) -> pa.Table:

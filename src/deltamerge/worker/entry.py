@@ -19,13 +19,13 @@ Batches = Iterable[pa.RecordBatch]
 ArrowMap = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
-def scan_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]]) -> ArrowMap:
-    """Bin numbers in, the candidate rows of each bin's files out."""
+def scan_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], each: int = 1) -> ArrowMap:
+    """Bin numbers, times `each`, in; the candidate rows of each bin's files out."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for task in bins[number]:
+                for task in bins[number // each]:
                     yield from scan_file(spec, task)
 
     return run
