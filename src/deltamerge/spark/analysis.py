@@ -22,6 +22,8 @@ from deltamerge.spark.sqltext import has_subquery, name_parts
 _AGGREGATE = "INVALID_WHERE_CONDITION"
 _WINDOW = ("WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", "_LEGACY_ERROR_TEMP_1034")  # the latter on Spark 4.0
 _GENERATOR = "UNSUPPORTED_GENERATOR"
+_STARRED = "INVALID_USAGE_OF_STAR_OR_REGEX"
+_STAR = re.compile(r"\*|star", re.IGNORECASE)
 _NON_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 _NAMES = ("UNRESOLVED", "FIELD_NOT_FOUND", "AMBIGUOUS")
 _NAME = re.compile(r"[\w.`]+(?![\w.`]|\s*\()")
@@ -87,6 +89,9 @@ def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -
     computed = [check.expression.column.isNull() for check in values if not name_parts(check.expression.tree)]
     if computed:
         frame = frame.where(F.array(*computed).isNotNull())  # no aggregate, window function or generator gets through
+    starred = [check.expression.column.isNull() for check in values if _STAR.search(check.expression.text)]
+    if starred:
+        frame = frame.orderBy(*starred)  # which takes no star, as filters and projections do
     columns = [check.expression.column.alias(f"c{number}") for number, check in enumerate(values)]
     fields = frame.select(F.lit(1).alias("one"), *columns).schema.fields
     return [field.dataType for field in fields[1:]]
@@ -110,6 +115,13 @@ def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -
         return syntax_error(text, error)
     if condition.startswith("UNRESOLVED") and condition != "UNRESOLVED_ROUTINE":
         return unresolved(text, check.place, columns)
+    if condition == _STARRED:
+        return AnalysisError(
+            condition,
+            f"Invalid usage of '*' in the {check.place}: {text}",
+            parameters={"elem": "'*'", "prettyName": check.place},
+            hint="Name the columns.",
+        )
     if condition == _NON_DETERMINISTIC:
         name = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
         return _refused(name, "Non-deterministic functions are", check, "Compute it in the source, which is evaluated once.")
