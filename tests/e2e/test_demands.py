@@ -97,6 +97,19 @@ def test_rows_that_a_join_leaves_out_need_not_fit(spark: SparkSession, path: str
     assert rows(spark, path) == [(1, 5, 10), (2, 6, 12), (3, 9, 18), (4, 3, 6), (6, 3, 6)]
 
 
+@pytest.mark.local(reason="the table's log is edited in place")
+def test_constraints_are_asked_in_their_order(spark: SparkSession, path: str) -> None:
+    log = Path(path) / "_delta_log" / f"{1:020d}.json"
+    guarded = '"delta.constraints.a": "n <> 0", "delta.constraints.b": "10 / n > 1"'
+    log.write_text(log.read_text().replace('"delta.constraints.positive": "n > 0"', guarded))
+    with pytest.raises(DeltaInvariantViolationException, match="constraint a "):
+        deltamerge.write(spark.sql("SELECT 5 AS id, 0 AS n"), path, mode="append")
+    with pytest.raises(DeltaInvariantViolationException, match="constraint a "):
+        merge(spark, path, "1 AS id, 0 AS n", "WHEN MATCHED THEN UPDATE SET n = s.n")
+    with pytest.raises(DeltaInvariantViolationException, match="constraint b "):
+        deltamerge.write(spark.sql("SELECT 5 AS id, 10 AS n"), path, mode="append")
+
+
 def test_explain_says_why_spark_joins(spark: SparkSession, path: str) -> None:
     source = spark.sql("SELECT 1 AS id, 8 AS n").alias("s")
     plan = DeltaTable.forPath(spark, path).alias("t").merge(source, "t.id = s.id").whenMatchedUpdate(set={"n": "s.n"}).explain()

@@ -100,9 +100,14 @@ def test_a_scan_is_kept_where_its_rows_are_looked_at_twice(
         upsert(merge()).execute()
     upsert(merge()).retryConflicts(1).execute()
     upsert(merge()).keepLatest("v").execute()
+    with conf(spark, {"spark.sql.files.ignoreMissingFiles": "true"}):
+        upsert(merge()).execute()
+    DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t").merge(
+        spark.read.parquet(files).alias("s"), "t.k > s.k AND s.k = 9"
+    ).whenMatchedDelete().execute()
     monkeypatch.setattr(run, "_TABLE_TO_SOURCE", 1e-9)  # a source that is small beside the table
     upsert(merge()).execute()
-    assert [source.is_kept for source in sources] == [True] * 5
+    assert [source.is_kept for source in sources] == [True] * 7
 
 
 def test_no_filter_is_made_of_a_scan_s_keys(
@@ -208,6 +213,7 @@ def test_a_large_table_is_not_broadcast(
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     changes = spark.createDataFrame(CHANGES, SCHEMA).alias("s")
     with conf(spark, {"spark.deltamerge.strategy": "join"}):
-        report = upsert(table.merge(changes, "t.k = s.k")).run()
-    assert (report.updated, report.inserted) == (1, 2)
-    assert join in plans[0]
+        for condition in ("t.k = s.k", "t.k + 1 = s.k - 1 AND t.k < s.v", "t.k > s.k AND t.k < s.v"):
+            table.merge(changes, condition).whenMatchedDelete("s.v < 0").whenNotMatchedInsertAll("s.v < 0").execute()
+    assert [join in plan for plan in plans] == [True, True, join == "Broadcast"]
+    assert not any("Cartesian" in plan for plan in plans)

@@ -132,7 +132,7 @@ def _rows(spark: Session, pruned: PrunedPlan, names: Sequence[tuple[str, str]]) 
     schema = snapshot.schema.select([*{name for name, _ in names}, *(pruned.keys.columns if pruned.keys else ())])
     tasks = file_tasks(snapshot, pruned.files, zone=time_zone(spark))
     spec = scan_spec(snapshot, schema, pruned.keys)
-    return scan_frame(spark, spec, to_spark(schema), tasks, pruned.files["size"].to_pylist(), pruned.rows or None)
+    return scan_frame(spark, spec, to_spark(schema), tasks, pruned.files["size"].to_pylist(), pruned.rows)
 
 
 def _named(rows: Frame, columns: _Columns, rules: Rules) -> Frame:

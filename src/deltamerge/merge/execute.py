@@ -209,7 +209,10 @@ def change_query(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) 
     schema = scope.target.select(list(plan.target_columns))
     sizes = pruned.files["size"].to_pylist()
     spec = scan_spec(plan.resolved.snapshot, schema, pruned.keys)
-    target = scan_frame(spark, spec, to_spark(schema), tasks, sizes, pruned.rows or None)
+    # Without an equality to join by all rows of one side are broadcast, and the table's keys are the smaller one; told of many
+    # Spark would read the table again for each part of the source.
+    rows = pruned.rows if plan.equates else 0
+    target = scan_frame(spark, spec, to_spark(schema), tasks, sizes, rows)
     return ChangeQuery(
         source=pruned.source.frame.alias(scope.source_alias),
         target=target.alias(scope.target_alias),

@@ -65,6 +65,7 @@ class MergePlan:
     `pairs` and `ranges` say which files can hold matches, by the source's values; `by_source` is true for every row that a
     NOT MATCHED BY SOURCE clause can change (None: there is no such clause). `keys` are the pairs if they may filter rows,
     too: where no row without a partner matters; `keys_decide` says that the pairs are the whole search condition.
+    `equates` says that the search condition has an equality of the two sides for Spark to join by, be it of computed values.
     `folds_duplicates` says that several source rows may hit one target row. Rows are marked in deletion vectors as long as no
     more than `rewrite_share` of a file's rows are; 0 says that touched files are always written again. `feed` says that
     change data files are written.
@@ -85,6 +86,7 @@ class MergePlan:
     rewrite_share: float = 0.0
     feed: bool = False
     reasons: tuple[str, ...] = ()
+    equates: bool = False
 
     @property
     def only_inserts(self) -> bool:
@@ -174,6 +176,7 @@ def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO, rewr
         share,
         feed,
         tuple(reasons),
+        any(_equates(part, resolved.scope) for part in parts),
     )
 
 
@@ -227,6 +230,13 @@ def _equalities(parts: Iterable[exp.Expression], scope: Scope) -> Iterator[tuple
 
 def _pair(part: exp.Expression, target: Reference, source: Reference) -> KeyPair:
     return KeyPair(target.path[0], source.path[0], isinstance(part, exp.NullSafeEQ))
+
+
+def _equates(part: exp.Expression, scope: Scope) -> bool:
+    """Whether a conjunct wants something of the target and something of the source to be equal."""
+    if not isinstance(part, exp.EQ | exp.NullSafeEQ):
+        return False
+    return {scope.side_of(part.this), scope.side_of(part.expression)} == {"target", "source"}
 
 
 def _key_pairs(parts: list[exp.Expression], scope: Scope, reasons: list[str]) -> tuple[KeyPair, ...]:

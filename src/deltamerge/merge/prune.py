@@ -21,6 +21,9 @@ from deltamerge.spark.source import Source
 from deltamerge.worker.bloom import BloomFilter
 from deltamerge.worker.keys import KeyFilter, build_filter, fits_codes
 
+_ROW_BYTES = 32
+_ROWS_A_BYTE = 1_000
+
 
 @dataclass(frozen=True)
 class FunnelStep:
@@ -50,10 +53,12 @@ class PrunedPlan:
 
     @cached_property
     def rows(self) -> int:
-        """The rows of the files, as far as their statistics know."""
+        """About how many rows the files have: as many as their statistics say, where they say what can be."""
         if not self.files.num_rows:
             return 0
-        return int(pc.sum(row_counts(FileChunk(self.files.combine_chunks()))).as_py() or 0)
+        sizes = self.files["size"].to_numpy()
+        counts = pc.fill_null(row_counts(FileChunk(self.files.combine_chunks())), -1).to_numpy(zero_copy_only=False)
+        return int(np.where((counts < 0) | (counts > sizes * _ROWS_A_BYTE), sizes // _ROW_BYTES, counts).sum())
 
     def would_read(self, files: FileSet) -> Mask:
         """Which of other files this merge would have opened."""

@@ -150,11 +150,12 @@ def _performed(
 
 
 def _unkept_from(plan: MergePlan, conflicts: int) -> int | None:
-    """From how many bytes on a source need not be kept, None where it must be: its rows are looked at more than once.
+    """From how many bytes on a source need not be kept, None where it must be: its rows are looked at more than once,
+    be it by a join without an equality.
 
     A smaller one may spare files of the table by its keys, which have to be known beforehand.
     """
-    if conflicts or plan.resolved.asked is not None:
+    if conflicts or plan.resolved.asked is not None or not plan.equates:
         return None
     return foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
 

@@ -54,6 +54,11 @@ class Scope:
         side, path, field = found[0]
         return Reference("target" if side == "target" else "source", (field.name, *path[1:]))
 
+    def side_of(self, node: exp.Expression) -> str | None:
+        """The side that all columns of an expression are of; None when it has none, or that can't be said for sure."""
+        sides = {reference.side for reference in self._references(node) or ()}
+        return sides.pop() if len(sides) == 1 else None
+
     @property
     def target_alone(self) -> Scope:
         """What NOT MATCHED BY SOURCE clauses see."""

@@ -41,7 +41,8 @@ def demanded(rows: Frame, schema: StructType, demands: Demands, computed: Mappin
     # A value of each row carries the checks: a filter would be pushed below a join, to rows that are never written.
     carrier = next(name for name in rows.columns if name in types)
     carried = F.col(quoted(carrier))
-    for check in (*demands.checks, *(Check("Generated Column", f"{quoted(name)} <=> {value}") for name, value in fitting)):
+    computes = [Check("Generated Column", f"{quoted(name)} <=> {value}") for name, value in fitting]
+    for check in reversed([*demands.checks, *computes]):  # the first is asked first
         violated = written & ~F.coalesce(F.expr(check.text), F.lit(False))
         carried = F.when(violated, F.raise_error(_refusal(check, schema)).cast(types[carrier])).otherwise(carried)
     return rows.select(*[carried.alias(name) if name == carrier else F.col(quoted(name)) for name in rows.columns])

@@ -27,8 +27,8 @@ def scan_frame(
 ) -> Frame:
     """A lazy frame of `schema`, which describes `spec.schema`, plus the file index and row position of each row.
 
-    `sizes` are the files' bytes, by which they are spread over tasks; of their `rows` Spark is told, so that it knows
-    whether the frame can be broadcast.
+    `sizes` are the files' bytes, by which they are spread over tasks; of about how many `rows` they have Spark is told, so that
+    it knows whether the frame can be broadcast.
     """
     bins = pack(tasks, sizes) or [[]]
     fields = [*schema.fields, T.StructField(FILE, T.IntegerType(), False), T.StructField(ROW, T.LongType(), False)]

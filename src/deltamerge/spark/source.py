@@ -32,6 +32,8 @@ _PART_BYTES = 800_000
 # Filters make a source smaller than Spark foresees; below so many times the bytes that are collected, that is likely.
 _FAR_TOO_LARGE = 4
 _WITHOUT_COLUMNS = "deltamerge row"  # Arrow does not carry rows without columns
+# With these a file that is gone is read as one without rows.
+_FORGIVING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 _NO_COLUMNS = T.StructType([T.StructField(_WITHOUT_COLUMNS, T.BooleanType())])
 _PLAIN = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType)
 _SIZED = T.StructType(
@@ -88,7 +90,7 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     if unkept_from is not None and estimate is not None and estimate >= unkept_from:
         rows = _rows_of_scan(chosen)
         if rows is not None and rows * _width(schema) > COLLECTED_BYTES:
-            return Source(lambda: chosen, rows, estimate, is_kept=False)
+            return Source(lambda: chosen, rows, max(estimate, rows * _width(schema)), is_kept=False)
     places = [place for place, name in enumerate(columns) if name in bounded]
     with translating(), settings(spark):
         kept = chosen.localCheckpoint(eager=False)
@@ -114,7 +116,10 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
 
 def _rows_of_scan(frame: Frame) -> int | None:
     """How many rows a frame has, if it is a scan of files, which read little to count them; else None."""
-    with settings(frame.sparkSession, {"spark.sql.debug.maxToStringFields": "100000"}):
+    spark = frame.sparkSession
+    if any(str(spark.conf.get(name, "false")).lower() == "true" for name in _FORGIVING):
+        return None
+    with settings(spark, {"spark.sql.debug.maxToStringFields": "100000"}):
         if not is_file_scan(frame):
             return None
     count = frame.agg(F.count(F.lit(1)).alias("rows"))
