@@ -21,6 +21,7 @@ from deltamerge.spark import source as source_module
 from deltamerge.spark.adapter import is_file_scan
 from deltamerge.spark.source import Source, materialize
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
+from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf, content, hold_no_source, make
 
 SCHEMA = "k int, v int, w string"
@@ -181,8 +182,32 @@ def test_what_spark_does_not_show_is_no_scan(spark: SparkSession, files: str) ->
     wide = SCANS["wide"](spark.read.parquet(files)).where("v59 > 1")
     with conf(spark, {"spark.sql.debug.maxToStringFields": "10"}):
         assert not is_file_scan(wide)
-    rows = source_module._rows_of_scan(wide)
-    assert rows == len([row for row in CHANGES if row[1] > 1])
+    assert source_module._is_lasting_scan(wide)
+
+
+@pytest.mark.parametrize("kind", ["scan", "kept", "nested"])
+def test_a_scan_that_can_be_held_is_collected(
+    spark: SparkSession, files: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(source_module, "_TRUSTED_BYTES", -1)
+    scan = spark.read.parquet(files)
+    scan = scan.select("*", F.struct("k").alias("nested")) if kind == "nested" else scan
+    before = jobs_of(spark)
+    source = materialize(scan, scan.columns, frozenset(), None if kind == "kept" else 0)
+    assert source.collected is not None
+    assert sorted(source.collected.column("v").to_pylist()) == sorted(v for _, v, _ in CHANGES)
+    assert jobs_of(spark) - before <= {"scan": 3, "kept": 2, "nested": 4}[kind]
+
+
+def test_texts_count_as_long_as_they_are(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_module, "_TRUSTED_BYTES", -1)
+    monkeypatch.setattr(source_module, "COLLECTED_BYTES", 10_000)
+    place = str(tmp_path_factory.mktemp("source") / "texts")
+    spark.range(10).selectExpr("id AS k", "repeat('x', 2000) AS w").write.parquet(place)
+    source = materialize(spark.read.parquet(place), ["k", "w"], frozenset(), 0)
+    assert (source.is_kept, source.rows, source.bytes) == (False, 10, 20_160)
 
 
 def test_texts_are_no_scan(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:

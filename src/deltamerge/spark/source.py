@@ -26,7 +26,7 @@ from deltamerge.spark.session import settings
 from deltamerge.spark.writing import positional
 from deltamerge.worker.entry import sized_map
 
-COLLECTED_BYTES = 64 << 20
+COLLECTED_BYTES = 96 << 20
 _TRUSTED_BYTES = 24 << 20
 _PART_BYTES = 800_000
 # Filters make a source smaller than Spark foresees; below so many times the bytes that are collected, that is likely.
@@ -78,7 +78,8 @@ class Source:
 def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] = (), unkept_from: int | None = None) -> Source:
     """Evaluate `source` once, keeping `columns`; of those `bounded` the limits are found out on the way.
 
-    A scan of files of at least `unkept_from` bytes that is too large to be collected is left to be read when it is merged.
+    A scan of files need not be kept, unless `unkept_from` is None: the rows of a small one are collected, a larger one of at
+    least so many bytes by Spark's estimate is left to be read when it is merged.
 
     Raises DeltaMergeError with the cause when it fails.
     """
@@ -87,10 +88,12 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     estimate = estimated_bytes(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
         return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
-    if unkept_from is not None and estimate is not None and estimate >= unkept_from:
-        rows = _rows_of_scan(chosen)
-        if rows is not None and rows * _width(schema) > COLLECTED_BYTES:
-            return Source(lambda: chosen, rows, max(estimate, rows * _width(schema)), is_kept=False)
+    if unkept_from is not None and estimate is not None and _is_lasting_scan(chosen):
+        rows, size, _ = _counted(positional(chosen), schema, ())
+        if size <= COLLECTED_BYTES and all(map(_is_plain, schema)):
+            return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
+        if size > COLLECTED_BYTES and estimate >= unkept_from:
+            return Source(lambda: chosen, rows, size, is_kept=False)
     places = [place for place, name in enumerate(columns) if name in bounded]
     with translating(), settings(spark):
         kept = chosen.localCheckpoint(eager=False)
@@ -114,17 +117,13 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     return _local(spark, schema, table)
 
 
-def _rows_of_scan(frame: Frame) -> int | None:
-    """How many rows a frame has, if it is a scan of files, which read little to count them; else None."""
+def _is_lasting_scan(frame: Frame) -> bool:
+    """Whether a frame is a scan of files, none of which is left out when it is gone."""
     spark = frame.sparkSession
     if any(str(spark.conf.get(name, "false")).lower() == "true" for name in _FORGIVING):
-        return None
+        return False
     with settings(spark, {"spark.sql.debug.maxToStringFields": "100000"}):
-        if not is_file_scan(frame):
-            return None
-    count = frame.agg(F.count(F.lit(1)).alias("rows"))
-    table = collect(count, "deltamerge: count the source", T.StructType([T.StructField("rows", T.LongType())]))
-    return int(table["rows"][0].as_py())
+        return is_file_scan(frame)
 
 
 def _width(schema: T.StructType) -> int:
@@ -138,7 +137,9 @@ def _is_plain(field: T.StructField) -> bool:
 
 
 def _counted(rows: Frame, schema: T.StructType, bounded: Sequence[int]) -> tuple[int, int, pa.Table]:
-    """The number of rows, their bytes about as Arrow holds them, and the limits of the columns at the places `bounded`."""
+    """The number of rows, their bytes about as Arrow holds them (of nested columns 8), and the limits of the columns at the
+    places `bounded`.
+    """
     texts = [i for i, field in enumerate(schema) if isinstance(field.dataType, (T.StringType, T.BinaryType))]
     columns = rows.columns
     asked = [F.count(F.lit(1)), *(F.sum(F.octet_length(columns[i])) for i in texts)]

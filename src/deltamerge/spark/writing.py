@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -27,6 +28,7 @@ from deltamerge.worker.rewrite import ChangeSpec
 from deltamerge.worker.write import WriteSpec
 
 _FEW_BYTES = 24 << 20
+_MOST_TASKS = 64
 RESULT_TYPE: T.StructType = from_arrow_schema(RESULT_SCHEMA)
 
 
@@ -42,8 +44,10 @@ def written_frame(rows: Frame, spec: ChangeSpec) -> Frame:
 
 def payload_frame(spark: Session, pieces: Sequence[pa.Table], spec: ChangeSpec) -> Frame:
     """Apply pieces of ordered change rows, each one file's or only inserts, one task or more; result rows."""
-    payloads = pa.array([arrow_stream(piece) for piece in pieces], pa.binary())
-    numbers = pa.array(range(len(pieces)), pa.int32())
+    # Spark makes a task of each chunk of a large table.
+    rows = np.array_split(np.arange(len(pieces)), min(len(pieces), _MOST_TASKS))
+    payloads = pa.chunked_array([[arrow_stream(pieces[row]) for row in part] for part in rows], pa.binary())
+    numbers = pa.chunked_array([pa.array(part, pa.int32()) for part in rows], pa.int32())
     fields = [T.StructField("number", T.IntegerType()), T.StructField("payload", T.BinaryType())]
     frame = local_frame(spark, pa.table({"number": numbers, "payload": payloads}), T.StructType(fields))
     return frame.mapInArrow(payload_map(spec), RESULT_TYPE)
