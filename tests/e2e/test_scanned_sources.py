@@ -238,7 +238,8 @@ def test_a_large_table_is_not_broadcast(
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     changes = spark.createDataFrame(CHANGES, SCHEMA).alias("s")
     with conf(spark, {"spark.deltamerge.strategy": "join"}):
-        for condition in ("t.k = s.k", "t.k + 1 = s.k - 1 AND t.k < s.v", "t.k > s.k AND t.k < s.v"):
+        unseen = F.col("t.k") == F.col("s.k").cast("long")
+        for condition in ("t.k = s.k", "t.k + 1 = s.k - 1 AND t.k < s.v", unseen, "t.k > s.k AND t.k < s.v"):
             table.merge(changes, condition).whenMatchedDelete("s.v < 0").whenNotMatchedInsertAll("s.v < 0").execute()
-    assert [join in plan for plan in plans] == [True, True, join == "Broadcast"]
+    assert [join in plan for plan in plans] == [True, True, True, join == "Broadcast"]
     assert not any("Cartesian" in plan for plan in plans)

@@ -211,7 +211,7 @@ def change_query(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) 
     spec = scan_spec(plan.resolved.snapshot, schema, pruned.keys)
     # Without an equality to join by all rows of one side are broadcast, and the table's keys are the smaller one; told of many
     # Spark would read the table again for each part of the source.
-    rows = pruned.rows if plan.equates else 0
+    rows = 0 if plan.equates is False else pruned.rows
     target = scan_frame(spark, spec, to_spark(schema), tasks, sizes, rows)
     return ChangeQuery(
         source=pruned.source.frame.alias(scope.source_alias),

@@ -5,7 +5,7 @@ Nothing here asks Spark anything, and nothing reads a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -65,7 +65,8 @@ class MergePlan:
     `pairs` and `ranges` say which files can hold matches, by the source's values; `by_source` is true for every row that a
     NOT MATCHED BY SOURCE clause can change (None: there is no such clause). `keys` are the pairs if they may filter rows,
     too: where no row without a partner matters; `keys_decide` says that the pairs are the whole search condition.
-    `equates` says that the search condition has an equality of the two sides for Spark to join by, be it of computed values.
+    `equates` says whether the search condition has an equality of the two sides for Spark to join by, be it of computed
+    values; None when that can't be told.
     `folds_duplicates` says that several source rows may hit one target row. Rows are marked in deletion vectors as long as no
     more than `rewrite_share` of a file's rows are; 0 says that touched files are always written again. `feed` says that
     change data files are written.
@@ -86,7 +87,7 @@ class MergePlan:
     rewrite_share: float = 0.0
     feed: bool = False
     reasons: tuple[str, ...] = ()
-    equates: bool = False
+    equates: bool | None = None
 
     @property
     def only_inserts(self) -> bool:
@@ -176,7 +177,7 @@ def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO, rewr
         share,
         feed,
         tuple(reasons),
-        any(_equates(part, resolved.scope) for part in parts),
+        _equate(parts, resolved.scope),
     )
 
 
@@ -232,11 +233,16 @@ def _pair(part: exp.Expression, target: Reference, source: Reference) -> KeyPair
     return KeyPair(target.path[0], source.path[0], isinstance(part, exp.NullSafeEQ))
 
 
-def _equates(part: exp.Expression, scope: Scope) -> bool:
-    """Whether a conjunct wants something of the target and something of the source to be equal."""
-    if not isinstance(part, exp.EQ | exp.NullSafeEQ):
-        return False
-    return {scope.side_of(part.this), scope.side_of(part.expression)} == {"target", "source"}
+_UNEQUAL = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NEQ, exp.Between, exp.Boolean)
+
+
+def _equate(parts: Sequence[exp.Expression], scope: Scope) -> bool | None:
+    """Whether some conjunct wants something of the target and something of the source to be equal; None if none surely does."""
+    equalities = [part for part in parts if isinstance(part, exp.EQ | exp.NullSafeEQ)]
+    sides = [(scope.side_of(part.this), scope.side_of(part.expression)) for part in equalities]
+    if any({*pair} == {"target", "source"} for pair in sides):
+        return True
+    return False if parts and all(isinstance(part, _UNEQUAL) for part in parts) else None
 
 
 def _key_pairs(parts: list[exp.Expression], scope: Scope, reasons: list[str]) -> tuple[KeyPair, ...]:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from deltamerge.errors import AnalysisError, ParseError
@@ -91,10 +92,19 @@ def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -
         frame = frame.where(F.array(*computed).isNotNull())  # no aggregate, window function or generator gets through
     starred = [check.expression.column.isNull() for check in values if _STAR.search(check.expression.text)]
     if starred:
-        frame = frame.orderBy(*starred)  # which takes no star, as filters and projections do
+        _refuse_stars(frame, starred)
     columns = [check.expression.column.alias(f"c{number}") for number, check in enumerate(values)]
     fields = frame.select(F.lit(1).alias("one"), *columns).schema.fields
     return [field.dataType for field in fields[1:]]
+
+
+def _refuse_stars(frame: Frame, values: Sequence[Column]) -> None:
+    """Raise AnalysisException for a star in an expression: sorting takes none, as filters and projections do."""
+    try:
+        frame.orderBy(*values).schema  # noqa: B018 - a Connect client analyses only when asked
+    except AnalysisException as error:
+        if error.getCondition() == _STARRED:  # there is more that sorting does not take, and a value may have
+            raise
 
 
 def has_qualifier(frame: Frame, qualifier: str) -> bool:

@@ -26,7 +26,7 @@ from deltamerge.spark.session import settings
 from deltamerge.spark.writing import positional
 from deltamerge.worker.entry import sized_map
 
-COLLECTED_BYTES = 96 << 20
+COLLECTED_BYTES = 80 << 20
 _TRUSTED_BYTES = 24 << 20
 _PART_BYTES = 800_000
 # Filters make a source smaller than Spark foresees; below so many times the bytes that are collected, that is likely.
@@ -88,16 +88,20 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     estimate = estimated_bytes(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
         return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
-    if unkept_from is not None and estimate is not None and _is_lasting_scan(chosen):
-        rows, size, _ = _counted(positional(chosen), schema, ())
-        if size <= COLLECTED_BYTES and all(map(_is_plain, schema)):
-            return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
-        if size > COLLECTED_BYTES and estimate >= unkept_from:
-            return Source(lambda: chosen, rows, size, is_kept=False)
+    is_plain = all(map(_is_plain, schema))
+    far_too_large = estimate is not None and estimate > _FAR_TOO_LARGE * COLLECTED_BYTES
+    if unkept_from is not None and estimate is not None:
+        may_pass, may_be_held = estimate >= unkept_from, is_plain and not far_too_large
+        if (may_pass or may_be_held) and _is_lasting_scan(chosen):
+            rows, size, _ = _counted(positional(chosen), schema, ())
+            if size <= COLLECTED_BYTES and is_plain:
+                return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
+            if size > COLLECTED_BYTES and may_pass:
+                return Source(lambda: chosen, rows, size if is_plain else max(size, estimate), is_kept=False)
     places = [place for place, name in enumerate(columns) if name in bounded]
     with translating(), settings(spark):
         kept = chosen.localCheckpoint(eager=False)
-    if estimate is not None and estimate > _FAR_TOO_LARGE * COLLECTED_BYTES and all(map(_is_plain, schema)):
+    if far_too_large and is_plain:
         rows, size, bounds = _counted(positional(kept), schema, places)
         if size > COLLECTED_BYTES:
             return Source(lambda: kept, rows, size, bounds=bounds)
