@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import deltalake
@@ -59,6 +60,18 @@ def hold_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every source counts as too large to be held by the driver."""
     for name in ("_TRUSTED_BYTES", "COLLECTED_BYTES"):
         monkeypatch.setattr(source_module, name, -1)
+
+
+def noted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[Any]:
+    """What a module's function gives from now on, call by call."""
+    function, found = getattr(module, name), list[Any]()
+
+    def run(*given: Any) -> Any:
+        found.append(function(*given))
+        return found[-1]
+
+    monkeypatch.setattr(module, name, run)
+    return found
 
 
 def source(spark: SparkSession, schema: str, rows: Iterable[tuple[Any, ...]]) -> DataFrame:

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from deltamerge.log.table import open_log
 from deltamerge.merge import execute as execute_module
 from deltamerge.merge.report import MergeReport
-from deltamerge.spark.target import file_tasks, scan_spec
+from deltamerge.spark.target import file_tasks
 from deltamerge.worker.bloom import BloomFilter
 from deltamerge.worker.scan import FileTask, ScanSpec, scan_file
-from tests.e2e.tables import content, hold_no_source, make, source
+from tests.e2e.tables import content, hold_no_source, make, noted, source
 
 SCHEMA = "id int, day date, v string"
 ROWS: list[tuple[Any, ...]] = [(n, None, f"v{n}") for n in range(30)]
@@ -84,14 +84,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def scanned(monkeypatch: pytest.MonkeyPatch) -> list[ScanSpec]:
     """How the target is scanned for Spark's join, merge by merge."""
-    found: list[ScanSpec] = []
-
-    def noted(*given: Any) -> ScanSpec:
-        found.append(scan_spec(*given))
-        return found[-1]
-
-    monkeypatch.setattr(execute_module, "scan_spec", noted)
-    return found
+    return noted(monkeypatch, execute_module, "scan_spec")
 
 
 @pytest.mark.usefixtures("large")

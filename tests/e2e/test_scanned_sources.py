@@ -8,7 +8,6 @@ import contextlib
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -16,13 +15,14 @@ from pyspark.sql import functions as F
 
 import deltamerge
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.merge import bloom, run
+from deltamerge.merge import bloom, execute, run
+from deltamerge.merge.prune import PrunedPlan
 from deltamerge.spark import source as source_module
 from deltamerge.spark.adapter import is_file_scan
 from deltamerge.spark.source import Source, materialize
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.counting import jobs_of
-from tests.e2e.tables import conf, content, hold_no_source, make
+from tests.e2e.tables import conf, content, hold_no_source, make, noted
 
 SCHEMA = "k int, v int, w string"
 ROWS = [(n, 10 * n, f"w{n}") for n in range(8)] + [(None, 0, "null")]
@@ -41,14 +41,7 @@ def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 def sources(monkeypatch: pytest.MonkeyPatch) -> list[Source]:
     """The sources of all merges, none of which is small enough to be collected."""
     hold_no_source(monkeypatch)
-    found: list[Source] = []
-
-    def noted(*given: Any) -> Source:
-        found.append(materialize(*given))
-        return found[-1]
-
-    monkeypatch.setattr(run, "materialize", noted)
-    return found
+    return noted(monkeypatch, run, "materialize")
 
 
 def upsert(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
@@ -216,24 +209,17 @@ def test_texts_are_no_scan(spark: SparkSession, tmp_path_factory: pytest.TempPat
     assert not is_file_scan(spark.read.schema(SCHEMA).json(place))
 
 
+def explained(frame: DataFrame) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        frame.explain()
+    return text.getvalue()
+
+
 @pytest.mark.parametrize(("rows", "join"), [(1_000, "Broadcast"), (4_000_000, "SortMerge")])
 def test_a_large_table_is_not_broadcast(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, join: str
 ) -> None:
-    from deltamerge.merge import execute as execute_module
-    from deltamerge.merge.prune import PrunedPlan
-
-    plans: list[str] = []
-
-    def noted(query: Any) -> DataFrame:
-        changed = made(query)
-        with contextlib.redirect_stdout(io.StringIO()) as text:
-            changed.explain()
-        plans.append(text.getvalue())
-        return changed
-
-    made = execute_module.change_rows
-    monkeypatch.setattr(execute_module, "change_rows", noted)
+    frames = noted(monkeypatch, execute, "change_rows")
     monkeypatch.setattr(PrunedPlan, "rows", rows)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     changes = spark.createDataFrame(CHANGES, SCHEMA).alias("s")
@@ -241,5 +227,6 @@ def test_a_large_table_is_not_broadcast(
         unseen = F.col("t.k") == F.col("s.k").cast("long")
         for condition in ("t.k = s.k", "t.k + 1 = s.k - 1 AND t.k < s.v", unseen, "t.k > s.k AND t.k < s.v"):
             table.merge(changes, condition).whenMatchedDelete("s.v < 0").whenNotMatchedInsertAll("s.v < 0").execute()
+    plans = [explained(frame) for frame in frames]
     assert [join in plan for plan in plans] == [True, True, True, join == "Broadcast"]
     assert not any("Cartesian" in plan for plan in plans)

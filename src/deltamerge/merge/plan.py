@@ -237,7 +237,7 @@ _UNEQUAL = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NEQ, exp.Between, exp.Boolean)
 
 
 def _equate(parts: Sequence[exp.Expression], scope: Scope) -> bool | None:
-    """Whether some conjunct wants something of the target and something of the source to be equal; None if none surely does."""
+    """Whether some conjunct wants something of the target to equal something of the source; None where that can't be seen."""
     equalities = [part for part in parts if isinstance(part, exp.EQ | exp.NullSafeEQ)]
     sides = [(scope.side_of(part.this), scope.side_of(part.expression)) for part in equalities]
     if any({*pair} == {"target", "source"} for pair in sides):

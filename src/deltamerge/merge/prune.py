@@ -17,11 +17,12 @@ from deltamerge.log.statistics import row_counts
 from deltamerge.merge.plan import KeyPair, MergePlan
 from deltamerge.protocol.predicate import And, Compare, OneOf, Or, Predicate
 from deltamerge.protocol.schema import arrow_type
+from deltamerge.spark.scan import ROW_BYTES
 from deltamerge.spark.source import Source
 from deltamerge.worker.bloom import BloomFilter
 from deltamerge.worker.keys import KeyFilter, build_filter, fits_codes
 
-_ROW_BYTES = 32
+# No file has more: what says so is damaged.
 _ROWS_A_BYTE = 1_000
 
 
@@ -58,7 +59,7 @@ class PrunedPlan:
             return 0
         sizes = self.files["size"].to_numpy()
         counts = pc.fill_null(row_counts(FileChunk(self.files.combine_chunks())), -1).to_numpy(zero_copy_only=False)
-        return int(np.where((counts < 0) | (counts > sizes * _ROWS_A_BYTE), sizes // _ROW_BYTES, counts).sum())
+        return int(np.where((counts < 0) | (counts > sizes * _ROWS_A_BYTE), sizes // ROW_BYTES, counts).sum())
 
     def would_read(self, files: FileSet) -> Mask:
         """Which of other files this merge would have opened."""

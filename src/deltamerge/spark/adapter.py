@@ -113,7 +113,7 @@ def is_file_scan(frame: DataFrame) -> bool:
 
 
 _NODE = re.compile(
-    r"^[\s:|+-]*(?:(?P<scan>Relation(?: [\w.`-]+)? ?\[[^\[\]]*\] (?:parquet|orc)$)|(?P<step>Project \[|Filter )(?P<rest>.*)$)"
+    r"^[\s:|+-]*(?:(?P<scan>Relation(?: [\w.`-]+)? ?\[[^\[\]]*\] (?:parquet|orc)$)|(?:Project \[|Filter )(?P<rest>.*)$)"
 )
 _CALL = re.compile(r"([^\s()\[\],]+)\(")
 _HARMLESS = frozenset(("isnotnull", "isnull", "cast", "coalesce", "abs", "upper", "lower", "trim", "concat", "substring"))
@@ -124,7 +124,8 @@ def _scans_files(text: str) -> bool:
     nodes = [_NODE.match(line) for line in text.strip().splitlines()]
     rests = [node["rest"] or "" for node in nodes if node]
     hides = any("subquery" in rest or "more fields" in rest or set(_CALL.findall(rest)) - _HARMLESS for rest in rests)
-    return all(nodes) and len([node for node in nodes if node and node["scan"]]) == 1 and not hides
+    scans = sum(node is not None and node["scan"] is not None for node in nodes)
+    return all(nodes) and scans == 1 and not hides
 
 
 def _optimized(text: str) -> str:

@@ -14,7 +14,8 @@ from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 
 _BIN_BYTES = 32 << 20
 _MOST_BINS = 4_096
-_ROW_BYTES = 32
+# What a row takes in a file, where nobody knows better.
+ROW_BYTES = 32
 
 
 def scan_frame(
@@ -32,7 +33,7 @@ def scan_frame(
     """
     bins = pack(tasks, sizes) or [[]]
     fields = [*schema.fields, T.StructField(FILE, T.IntegerType(), False), T.StructField(ROW, T.LongType(), False)]
-    each = max(1, (sum(sizes) // _ROW_BYTES if rows is None else rows) // len(bins))
+    each = max(1, (sum(sizes) // ROW_BYTES if rows is None else rows) // len(bins))
     # Spark takes a scan to have as many rows as the range below it, filtered or not: one of as many numbers, of which
     # one a bin is left.
     numbers = spark.range(0, len(bins) * each, 1, len(bins)).where(F.col("id") % each == 0)

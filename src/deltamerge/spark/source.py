@@ -2,8 +2,8 @@
 
 A small one is collected in Arrow and becomes a local relation: deterministic, and its keys are at hand. A larger one is
 checkpointed; one pass over it says how large it is, and brings the rows along when they turn out to be few. Of one that is
-foreseen to be far too large for that no row leaves Spark: it counts itself. A large scan of files need not be kept where
-the merge looks at its rows once.
+foreseen to be far too large for that no row leaves Spark: it counts itself. A scan of files is not kept: it is collected, or,
+when it is too large for that and the merge looks at its rows once, left where it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltamerge.spark.expression import only
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame, translating
 from deltamerge.spark.schema import nullable_frame, nullable_type
-from deltamerge.spark.session import settings
+from deltamerge.spark.session import setting, settings
 from deltamerge.spark.writing import positional
 from deltamerge.worker.entry import sized_map
 
@@ -88,20 +88,14 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     estimate = estimated_bytes(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
         return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
-    is_plain = all(map(_is_plain, schema))
-    far_too_large = estimate is not None and estimate > _FAR_TOO_LARGE * COLLECTED_BYTES
-    if unkept_from is not None and estimate is not None:
-        may_pass, may_be_held = estimate >= unkept_from, is_plain and not far_too_large
-        if (may_pass or may_be_held) and _is_lasting_scan(chosen):
-            rows, size, _ = _counted(positional(chosen), schema, ())
-            if size <= COLLECTED_BYTES and is_plain:
-                return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
-            if size > COLLECTED_BYTES and may_pass:
-                return Source(lambda: chosen, rows, size if is_plain else max(size, estimate), is_kept=False)
+    if estimate is not None and unkept_from is not None:
+        scanned = _scanned(chosen, schema, estimate, unkept_from)
+        if scanned is not None:
+            return scanned
     places = [place for place, name in enumerate(columns) if name in bounded]
     with translating(), settings(spark):
         kept = chosen.localCheckpoint(eager=False)
-    if far_too_large and is_plain:
+    if estimate is not None and _is_far_too_large(estimate) and all(map(_is_plain, schema)):
         rows, size, bounds = _counted(positional(kept), schema, places)
         if size > COLLECTED_BYTES:
             return Source(lambda: kept, rows, size, bounds=bounds)
@@ -121,10 +115,26 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     return _local(spark, schema, table)
 
 
+def _scanned(chosen: Frame, schema: T.StructType, estimate: int, unkept_from: int) -> Source | None:
+    """The rows of a scan of files, collected or left where they are; None where they must be kept, or it is no such scan."""
+    is_plain = all(map(_is_plain, schema))
+    may_be_held, may_pass = is_plain and not _is_far_too_large(estimate), estimate >= unkept_from
+    if not (may_be_held or may_pass) or not _is_lasting_scan(chosen):
+        return None
+    rows, size, _ = _counted(positional(chosen), schema, ())
+    if size > COLLECTED_BYTES:
+        return Source(lambda: chosen, rows, max(size, 0 if is_plain else estimate), is_kept=False) if may_pass else None
+    return _local(chosen.sparkSession, schema, collect(chosen, "deltamerge: read the source", schema)) if is_plain else None
+
+
+def _is_far_too_large(estimate: int) -> bool:
+    return estimate > _FAR_TOO_LARGE * COLLECTED_BYTES
+
+
 def _is_lasting_scan(frame: Frame) -> bool:
     """Whether a frame is a scan of files, none of which is left out when it is gone."""
     spark = frame.sparkSession
-    if any(str(spark.conf.get(name, "false")).lower() == "true" for name in _FORGIVING):
+    if any(setting(spark, name, "false").lower() == "true" for name in _FORGIVING):
         return False
     with settings(spark, {"spark.sql.debug.maxToStringFields": "100000"}):
         return is_file_scan(frame)

@@ -299,3 +299,26 @@ def test_a_file_that_holds_a_match_is_never_dropped(
     if partitioned and target in ("string", "binary"):
         held -= {str(n) for n, column in enumerate(columns) if column[0].as_py() in ("", b"")}
     assert held <= set(paths(pruned))
+
+
+def test_rows_are_counted_by_bytes_where_statistics_say_nothing_or_too_much() -> None:
+    damaged = {**spanning(0, 9), "numRecords": 10**15}
+    plan = plan_of([add("known", 640, spanning(0, 9)), add("unknown", 640), add("damaged", 6_400, damaged)])
+    assert prune(plan, source_of(None)).rows == 10 + 20 + 200
+    assert prune(plan_of([]), source_of(None)).rows == 0
+
+
+@pytest.mark.parametrize(
+    ("condition", "equates"),
+    [
+        ("t.k = s.k", True),
+        ("t.k > 1 AND t.k + 1 <=> s.k * 2", True),
+        ("t.k < s.k AND t.k > s.k - 10", False),
+        ("t.k = 1", None),
+        ("t.k + s.k = 3", None),
+        ("t.k IN (s.k)", None),
+        ("t.k = s.k OR t.k < s.k", None),
+    ],
+)
+def test_an_equality_of_the_two_sides_is_seen(condition: str, equates: bool | None) -> None:
+    assert plan_of(THREE, condition).equates is equates
