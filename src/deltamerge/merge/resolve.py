@@ -32,7 +32,7 @@ from deltamerge.protocol.features import check_writable
 from deltamerge.protocol.identity import Identity, check_update, identity_columns, unnamed
 from deltamerge.protocol.schema import DataType, StructType
 from deltamerge.spark.adapter import alias_of
-from deltamerge.spark.analysis import Check, empty_frame, has_qualifier, types_of, unresolved
+from deltamerge.spark.analysis import Check, empty_frame, has_qualifier, types_of
 from deltamerge.spark.binding import unbound
 from deltamerge.spark.casts import check_casts, keeping, lacks_fields, with_fields
 from deltamerge.spark.demands import check_demands, columns_in
@@ -235,8 +235,18 @@ def _numbered(clause: Clause, values: Sequence[Given], schema: StructType) -> fr
 def _spelled(value: Given, clause: Clause, scope: Scope, schema: StructType) -> Given:
     path = path_in(schema, value.path, scope.case_sensitive)
     if path is None:
-        raise unresolved(".".join(value.path), clause_name(clause), visible(scope, Side.BY_SOURCE))
+        raise _unmergeable(".".join(value.path), clause, schema)
     return replace(value, path=path)
+
+
+def _unmergeable(name: str, clause: Clause, schema: StructType) -> AnalysisError:
+    """The error for a column or field of the source that the table can't take: it has one that differs in case only."""
+    return AnalysisError(
+        "DELTA_MISSING_SET_COLUMN",
+        f"{clause_name(clause)} column {name} not found given columns: {', '.join(schema.names)}.",
+        parameters={"columnName": name, "columnList": ", ".join(schema.names)},
+        hint="The table has a column that differs from it in case only, and a table can't have both: rename the source's.",
+    )
 
 
 def _typed(
