@@ -214,6 +214,45 @@ def test_a_parameter_that_has_no_literal_is_refused(spark: SparkSession, path: s
         deltamerge.sql(spark, text, args={"n": value})
 
 
+def test_variables_stand_for_settings_wherever_they_are(spark: SparkSession, path: str, changes: str) -> None:
+    settings = {"folder": path, "whole": "delta.`${folder}`", "it": "changes", "least": "3", "step": "100"}
+    with conf(spark, settings):
+        deltamerge.sql(
+            spark,
+            """MERGE INTO ${whole} t USING ${hivevar:it} AS s ON t.id = s.id
+            WHEN MATCHED THEN UPDATE SET name = '${least}${none}', n = t.n + ${spark:step}
+            WHEN NOT MATCHED AND s.id >= ${hiveconf:least} THEN INSERT *""",
+        )
+    assert rows(spark, path) == [(1, "a", 10), (2, "3", 120), (3, "C", 30)]
+
+
+def test_a_whole_statement_may_be_a_variable(spark: SparkSession, path: str, changes: str) -> None:
+    text = f"MERGE INTO delta.`{path}` t USING changes s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    with conf(spark, {"statement": text}):
+        deltamerge.sql(spark, "${statement}")
+    assert rows(spark, path) == [(1, "a", 10)]
+
+
+def test_text_in_parameters_and_unsubstituted_text_keep_their_dollars(spark: SparkSession, path: str, changes: str) -> None:
+    text = f"MERGE INTO delta.`{path}` t USING changes s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = "
+    with conf(spark, {"least": "3"}):
+        deltamerge.sql(spark, f"{text} :given", {"given": "${least}"})
+        assert rows(spark, path)[1] == (2, "${least}", 20)
+        with conf(spark, {"spark.sql.variable.substitute": "false"}):
+            deltamerge.sql(spark, f"{text} '${{least}}!'")
+        assert rows(spark, path)[1] == (2, "${least}!", 20)
+
+
+def test_variables_that_lead_back_to_themselves_are_refused(spark: SparkSession, path: str, changes: str) -> None:
+    text = f"MERGE INTO delta.`{path}` t USING ${{one}} s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    with (
+        conf(spark, {"one": "${other}", "other": "${one}"}),
+        pytest.raises(DeltaMergeError, match="one -> other -> one") as raised,
+    ):
+        deltamerge.sql(spark, text)
+    assert raised.value.getCondition() == "DELTAMERGE_CIRCULAR_VARIABLE"
+
+
 def test_explain_gives_the_plan_and_changes_nothing(spark: SparkSession, path: str, changes: str) -> None:
     (row,) = deltamerge.sql(
         spark, f"EXPLAIN MERGE INTO delta.`{path}` t USING changes s ON t.id = s.id WHEN MATCHED THEN DELETE"

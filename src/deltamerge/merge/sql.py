@@ -19,14 +19,16 @@ from deltamerge.spark.literals import Arguments, with_arguments
 from deltamerge.spark.rows import one_row
 from deltamerge.spark.sqltext import name_parts_of, with_ctes, with_short_names
 from deltamerge.spark.storage import open_table
+from deltamerge.spark.variables import with_variables
 
 
 def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Frame:
     """Run MERGE text and return its result row, EXPLAIN MERGE its plan; what is neither goes to Spark unchanged."""
-    if not says_merge(text) or parse_merge(text) is None:
+    merge = with_variables(spark, text)
+    if not says_merge(merge) or parse_merge(merge) is None:
         frame: Frame = spark.sql(text) if arguments is None else spark.sql(text, arguments)  # type: ignore[arg-type]
         return frame
-    statement = parse_merge(with_arguments(text, arguments))
+    statement = parse_merge(with_arguments(merge, arguments))
     assert statement is not None
     with PathViews(spark) as views:
         bound = bind(spark, statement, views)
