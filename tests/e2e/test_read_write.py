@@ -102,6 +102,17 @@ def test_history_and_detail(spark: SparkSession, tmp_path: Path) -> None:
     assert detail["sizeInBytes"] == sum(f.stat().st_size for f in (tmp_path / "t").rglob("*.parquet"))
 
 
+def test_the_times_of_a_merge_are_told_apart(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
+    table = make(spark, tmp_path / "t", "id int, n int", [(1, 1), (2, 2)])
+    changes = spark.createDataFrame([(2, 3)], "id int, n int").alias("s")
+    table.merge(changes, "s.id = t.id").whenMatchedUpdateAll().execute()
+    metrics = table.history(1).collect()[0]["operationMetrics"]
+    scanning, rewriting = int(metrics["scanTimeMs"]), int(metrics["rewriteTimeMs"])
+    assert (scanning > 0) == (strategy == "auto")
+    assert rewriting > 0
+    assert int(metrics["materializeSourceTimeMs"]) + scanning + rewriting <= int(metrics["executionTimeMs"])
+
+
 def test_is_delta_table(spark: SparkSession, tmp_path: Path) -> None:
     make(spark, tmp_path / "t", "id int", [(1,)])
     assert DeltaTable.isDeltaTable(spark, str(tmp_path / "t"))

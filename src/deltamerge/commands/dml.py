@@ -73,6 +73,6 @@ def _metrics(outcome: MergeOutcome, action: Action, timing: Timing) -> dict[str,
         "numDeletionVectorsUpdated": outcome.updated_vectors,
         "numDeletionVectorsRemoved": outcome.removed_vectors,
         "executionTimeMs": timing.elapsed_ms,
-        "scanTimeMs": 0,
-        "rewriteTimeMs": timing.execute_ms,
+        "scanTimeMs": timing.scan_ms,
+        "rewriteTimeMs": timing.rewrite_ms,
     }

@@ -27,7 +27,8 @@ class Timing:
 
     started: float
     source_ms: int
-    execute_ms: int
+    scan_ms: int
+    rewrite_ms: int
 
     @property
     def elapsed_ms(self) -> int:
@@ -173,6 +174,6 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
         "numTargetDeletionVectorsRemoved": outcome.removed_vectors,
         "executionTimeMs": timing.elapsed_ms,
         "materializeSourceTimeMs": timing.source_ms,
-        "scanTimeMs": 0,
-        "rewriteTimeMs": timing.execute_ms,
+        "scanTimeMs": timing.scan_ms,
+        "rewriteTimeMs": timing.rewrite_ms,
     }

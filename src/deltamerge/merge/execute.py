@@ -5,6 +5,7 @@ Nothing is committed here; on failure what tasks are known to have written is de
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -68,7 +69,7 @@ class MergeOutcome:
     """What the tasks did. `touched` has the rows of the target's files that are replaced; counts are in rows.
 
     `changed` counts per clause, in the statement's order; `copied` the unmodified rows in files that are replaced;
-    `changes` are the change data files.
+    `changes` are the change data files; `scan_ms` is how long the matches took to find, 0 where a join finds and writes in one.
     """
 
     pruned: PrunedPlan
@@ -78,6 +79,7 @@ class MergeOutcome:
     changed: tuple[int, ...] = ()
     copied: int = 0
     changes: tuple[CdcFile, ...] = ()
+    scan_ms: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -133,8 +135,10 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
         plan.rewrite_share,
         change_file_spec(written) if plan.feed else None,
     )
+    started, scan_ms = time.perf_counter(), 0
     changes = changes_in_arrow(spark, pruned, tasks)
     if changes is not None:
+        scan_ms = int((time.perf_counter() - started) * 1000)
         changes = with_numbers(changes, plan.resolved)
         collisions = 0 if plan.folds_duplicates else repeated_positions(changes)
         if collisions:
@@ -147,7 +151,7 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
         check_joined(pruned, lambda plan: change_query(spark, plan, tasks))
         rows = _ready(change_rows(change_query(spark, filtered(pruned), tasks)), pruned)
         result = collect(written_frame(rows, spec), _description(pruned), RESULT_TYPE)
-    return _outcome(spark, pruned, tasks, result)
+    return replace(_outcome(spark, pruned, tasks, result), scan_ms=scan_ms)
 
 
 def changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:

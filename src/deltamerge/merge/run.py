@@ -129,8 +129,7 @@ def _performed(
         tell(f"matching {pruned.funnel[-1].files} of {pruned.funnel[0].files} files and writing")
         try:
             outcome = execute(spark, pruned)
-            timing = Timing(started, int((ready - started) * 1000), int((time.perf_counter() - ready) * 1000))
-            done = finish(outcome, timing)
+            done = finish(outcome, _timing(started, ready, outcome))
         except SourceLostError as error:
             losses -= 1
             if not losses:
@@ -147,6 +146,11 @@ def _performed(
         else:
             _reset_batch(spark)
             return done
+
+
+def _timing(started: float, ready: float, outcome: MergeOutcome) -> Timing:
+    executed = int((time.perf_counter() - ready) * 1000)
+    return Timing(started, int((ready - started) * 1000), outcome.scan_ms, executed - outcome.scan_ms)
 
 
 def _unkept_from(plan: MergePlan, conflicts: int) -> int | None:
