@@ -96,11 +96,10 @@ class MergePlan:
 
     def explain(self, files: str = "") -> str:
         """The plan in words, a fact a line; `files` says how many can be foreseen to be left of the table."""
-        keys = ", ".join(f"{k.target} {'<=>' if k.null_safe else '='} source.{k.source}" for k in self.keys)
         lines = [
             f"MERGE INTO {self.resolved.snapshot.store.url}, version {self.resolved.snapshot.version}",
             f"  join:              source {self.join.value} target ON {self.resolved.spec.condition.text}",
-            f"  keys:              {keys or 'none'}",
+            f"  keys:              {self._keys()}",
             f"  target predicates: {self.target_predicate if self.target_predicate != ALWAYS else 'none'}",
             f"  file pruning:      {self._pruning()}",
             *([f"  files:             {files}"] if files else []),
@@ -120,6 +119,10 @@ class MergePlan:
     def bounded(self) -> frozenset[str]:
         """The source columns whose least and greatest values say which files can hold matches."""
         return frozenset(r.source for r in self.ranges)
+
+    def _keys(self) -> str:
+        found = ", ".join(f"{pair.target} {'<=>' if pair.null_safe else '='} source.{pair.source}" for pair in self.pairs)
+        return f"{found}; rows without a partner are looked at, too" if found and not self.keys else found or "none"
 
     def _pruning(self) -> str:
         if self.by_source == ALWAYS:

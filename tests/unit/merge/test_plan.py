@@ -197,6 +197,12 @@ def test_the_explanation_says_what_there_is_none_of() -> None:
     assert "no equality between a target and a source column" in text
 
 
+def test_the_explanation_says_when_keys_leave_no_row_out() -> None:
+    by_source = plan_of("t.id = s.id AND t.day <=> s.day", delete(side=BY_SOURCE)).explain()
+    assert "keys:              id = source.id, day <=> source.day; rows without a partner are looked at, too" in by_source
+    assert "looked at" not in plan_of("t.id = s.id", delete()).explain()
+
+
 @pytest.mark.parametrize(
     "condition",
     [
