@@ -83,6 +83,10 @@ class ExecutionError(DeltaMergeError):
     """A job failed while it ran; the table is as it was."""
 
 
+class ResultTooLargeError(ExecutionError):
+    """A job has a larger result than Spark's driver is allowed to hold."""
+
+
 class SourceLostError(ExecutionError):
     """Rows of the materialized source are gone with the executor that held them. Running again evaluates the source again."""
 

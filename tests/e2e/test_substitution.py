@@ -58,6 +58,20 @@ def test_quotes_and_backslashes_are_the_sessions(
     assert [row[0] for row in content(spark, tmp_path / "t")] == ([1, 2, 3] if '"' in text else [1, 3, 4])
 
 
+@pytest.mark.parametrize("text", ["'it''s'", "'it' 's'", "'it'\"s\"", "'it' -- a remark\n's'"])
+def test_neighbouring_quotes_are_what_spark_makes_of_them(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    """PySpark 4.0 takes two quotes for the end of a text and the beginning of its rest, later ones for a quote."""
+    rows = [(1, "its"), (2, "it's"), (3, "z")]
+    make(spark, tmp_path / "t", SCHEMA, rows, files=3)
+    (meant,) = spark.sql(f"SELECT {text}").collect()[0]
+    deltamerge.sql(
+        spark,
+        f"MERGE INTO delta.`{tmp_path / 't'}` t USING (SELECT 2 AS id UNION ALL SELECT 1) s ON t.id = s.id AND t.p = {text}\n"
+        f"WHEN MATCHED THEN UPDATE SET p = concat({text}, '!')",
+    )
+    assert content(spark, tmp_path / "t") == [(number, f"{p}!" if p == meant else p) for number, p in rows]
+
+
 @pytest.mark.parametrize("escaped", ["false", "true"])
 @pytest.mark.parametrize("value", ["a\\b it's", "x${day}y ${env:HOME}", "${", "'", "\\", 'plain \n\t " `', "é ${day}"])
 def test_a_text_given_as_parameter_is_the_text(spark: SparkSession, tmp_path: Path, value: str, escaped: str) -> None:

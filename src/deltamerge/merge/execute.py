@@ -5,6 +5,7 @@ Nothing is committed here; on failure what tasks are known to have written is de
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.errors import ResultTooLargeError
 from deltamerge.log.files import add_files
 from deltamerge.log.transaction import delete_quietly
 from deltamerge.merge.ambiguous import as_asked, check_joined
@@ -46,6 +48,8 @@ from deltamerge.worker.results import COUNTS, MARKED, TOUCHED
 from deltamerge.worker.rewrite import ChangeSpec, ClauseAction
 from deltamerge.worker.scan import FILE, FileTask
 from deltamerge.worker.tracking import tracking_spec
+
+log = logging.getLogger("deltamerge.merge")
 
 _OWNER_BYTES = 32 << 20
 # A task that marks writes only the updated rows of its files, and each task writes a file of its own.
@@ -159,6 +163,14 @@ def changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTas
 
     Raises MultipleMatchError where it is the clauses as they were given that make a match ambiguous.
     """
+    try:
+        return _changes_in_arrow(spark, pruned, tasks)
+    except ResultTooLargeError as error:
+        log.info("Spark joins: %s", error.detail)
+        return None
+
+
+def _changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
     if pruned.lookup is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN:
         return None
     matches = match(spark, pruned, tasks, needed_target(pruned))

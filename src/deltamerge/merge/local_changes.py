@@ -16,6 +16,7 @@ from sqlglot import exp
 from deltamerge.merge.clauses import Side
 from deltamerge.merge.matching import Indices, Matches
 from deltamerge.merge.prune import PrunedPlan
+from deltamerge.merge.repeated import repeated_bytes
 from deltamerge.merge.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.protocol.schema import StructType, arrow_schema
 from deltamerge.spark.casts import same_type
@@ -28,6 +29,8 @@ from deltamerge.worker.rewrite import CLAUSE, conform_column
 from deltamerge.worker.scan import FILE, POSITION_FIELDS, ROW
 
 _NULL = object()
+# What is held of changed rows, and sent to Spark: more in one task is too much for a driver of 1 GB.
+MOST_BYTES = 96 << 20
 
 
 def needed_target(pruned: PrunedPlan) -> StructType:
@@ -43,7 +46,10 @@ def needed_target(pruned: PrunedPlan) -> StructType:
 
 
 def local_changes(spark: Session, pruned: PrunedPlan, matches: Matches) -> pa.Table | None:
-    """All changed rows: FILE, ROW (null for inserted rows), CLAUSE and the written columns; None when only a join can tell."""
+    """All changed rows: FILE, ROW (null for inserted rows), CLAUSE and the written columns.
+
+    None when only a join can tell, or when they are too large to be held.
+    """
     resolved = pruned.plan.resolved
     written = arrow_schema(resolved.schema.select([n for c in resolved.clauses for n in c.assigned]))
     parts: list[pa.Table] = []
@@ -59,8 +65,8 @@ def local_changes(spark: Session, pruned: PrunedPlan, matches: Matches) -> pa.Ta
         parts += _unmatched_part(spark, pruned, matches.without_target(pruned.source.rows), inserts, written)
     if by_source:
         parts += _by_source_part(spark, pruned, matches, by_source, written)
-    schema = _schema(written)
-    return pa.concat_tables(parts) if parts else schema.empty_table()
+    changes = pa.concat_tables(parts) if parts else _schema(written).empty_table()
+    return changes if changes.nbytes <= MOST_BYTES else None
 
 
 def _matched_part(
@@ -68,9 +74,12 @@ def _matched_part(
 ) -> tuple[Matches, list[pa.Table]] | None:
     """The pairs for which the search condition really holds, and the rows that MATCHED clauses change."""
     resolved = pruned.plan.resolved
-    assert pruned.source.collected is not None
+    rows = pruned.source.collected
+    assert rows is not None
     condition = None if pruned.plan.keys_decide else resolved.spec.condition
     used = [*([condition] if condition else []), *_evaluated(resolved, clauses)]
+    if repeated_bytes(rows.select(_copies(resolved, clauses)), matches.source) > MOST_BYTES:
+        return None
     evaluated: pa.Table | None = None
     if used or len(clauses) > 1:
         if not len(matches.source):
@@ -78,9 +87,12 @@ def _matched_part(
         scope = resolved.scope
         source = scope.source.select(scope.used(used, "source"))
         target = scope.target.select(scope.used(used, "target"))
+        sides = ((rows.select(source.names), matches.source), (matches.scanned.select(target.names), matches.row))
+        if sum(repeated_bytes(table, taken) for table, taken in sides) > MOST_BYTES:
+            return None
         evaluated = evaluate_pairs(
             spark,
-            (resolved.scope.source_alias, source, pruned.source.collected.select(source.names).take(pa.array(matches.source))),
+            (resolved.scope.source_alias, source, rows.select(source.names).take(pa.array(matches.source))),
             (resolved.scope.target_alias, target, matches.target.select(target.names)),
             len(matches.source),
             condition,
@@ -92,10 +104,10 @@ def _matched_part(
     parts = []
     numbers = _numbers(evaluated, clauses, len(matches.source))
     for clause in clauses:
-        rows = np.flatnonzero(numbers == clause.number)
-        if len(rows):
-            positions = matches.target.select([FILE, ROW]).take(pa.array(rows))
-            parts.append(_part(pruned, resolved, clause, positions, matches.source[rows], evaluated, rows, written))
+        chosen = np.flatnonzero(numbers == clause.number)
+        if len(chosen):
+            positions = matches.target.select([FILE, ROW]).take(pa.array(chosen))
+            parts.append(_part(pruned, resolved, clause, positions, matches.source[chosen], evaluated, chosen, written))
     if evaluated is not None and condition is not None:
         matches = matches.only(np.flatnonzero(evaluated[HOLDS].to_numpy()))
     return matches, parts
@@ -165,9 +177,7 @@ def _part(
 ) -> pa.Table:
     """The rows that one clause changes, which have source rows as partners."""
     assert pruned.source.collected is not None
-    copied = [_copied(resolved, value) for value in clause.values]
-    names = list(dict.fromkeys(name for name in copied if isinstance(name, str)))
-    taken = pruned.source.collected.select(names).take(pa.array(source_rows))
+    taken = pruned.source.collected.select(_copies(resolved, [clause])).take(pa.array(source_rows))
     return _changed(resolved, clause, positions, taken, evaluated, rows, written)
 
 
@@ -218,6 +228,12 @@ def _evaluated(resolved: ResolvedMerge, clauses: Sequence[ResolvedClause]) -> li
 def _query(resolved: ResolvedMerge, clause: ResolvedClause) -> ClauseQuery:
     values: Mapping[str, ColumnValue] = {v.column: v for v in clause.values if _copied(resolved, v) is None}
     return ClauseQuery(clause.number, clause.condition, {n: (v.value, v.type) for n, v in values.items()})
+
+
+def _copies(resolved: ResolvedMerge, clauses: Sequence[ResolvedClause]) -> list[str]:
+    """The source columns that clauses copy as they are."""
+    copied = [_copied(resolved, value) for clause in clauses for value in clause.values]
+    return list(dict.fromkeys(name for name in copied if isinstance(name, str)))
 
 
 def _copied(resolved: ResolvedMerge, value: ColumnValue) -> str | object | None:

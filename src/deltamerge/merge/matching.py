@@ -29,7 +29,6 @@ from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 Indices = npt.NDArray[np.int64]
 
 MOST_PAIRS = 2_000_000
-# Of target rows that are held whether they have a partner or not.
 MOST_BYTES = 128 << 20
 DRIVER_BYTES = 48 << 20
 _THREADS = 4
@@ -107,15 +106,13 @@ def _scan(spark: Session, spec: ScanSpec, schema: StructType, pruned: PrunedPlan
     sizes = pruned.files["size"].to_pylist()
     if sum(sizes) <= DRIVER_BYTES:
         with in_process(), ThreadPoolExecutor(_THREADS) as pool:
-            parts = list(pool.map(lambda task: list(ranked_rows(spec, [task], MOST_PAIRS, MOST_BYTES)), tasks))
+            parts = list(pool.map(lambda task: ranked_rows(spec, [task], MOST_PAIRS, MOST_BYTES), tasks))
         table = pa.Table.from_batches([batch for part in parts for batch in part], spec.output)
     else:
-        frame = match_frame(spark, spec, to_spark(schema), tasks, sizes, MOST_PAIRS, MOST_BYTES)
+        frame = match_frame(spark, spec, to_spark(schema), tasks, sizes, pruned.source.rows, MOST_PAIRS, MOST_BYTES)
         table = collect(frame, f"deltamerge: match {pruned.plan.resolved.snapshot.store.url}")
     files = table[FILE].to_numpy()
-    if spec.every and table.nbytes > MOST_BYTES:
-        return None
-    return None if len(files) > MOST_PAIRS or (files < 0).any() else table
+    return None if len(files) > MOST_PAIRS or table.nbytes > MOST_BYTES or (files < 0).any() else table
 
 
 def _expanded(found: pa.Table, ranks: pa.Array) -> Matches | None:

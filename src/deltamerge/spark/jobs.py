@@ -24,6 +24,7 @@ from deltamerge.errors import (
     ExecutionError,
     InvalidDateTimeError,
     InvalidNumberError,
+    ResultTooLargeError,
     SourceLostError,
     StorageError,
 )
@@ -43,6 +44,7 @@ _FILE_HINTS = {
     "DELTAMERGE_AMBIGUOUS_COLUMN": "Write the file's rows again with columns whose names differ by more than case.",
     "DELTAMERGE_ANCIENT_DATETIME": "Write the file's rows again with Spark, told by its conf which calendar they are in.",
 }
+_TOO_LARGE = re.compile(r"Total size of serialized results .* is bigger than spark\.driver\.maxResultSize [^\n]*\)")
 _LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
@@ -121,6 +123,9 @@ def translated(error: Exception) -> DeltaMergeError:
         )
     if isinstance(error, PythonException) or "PythonException" in text:
         return _worker_failure(text)
+    if too_large := _TOO_LARGE.search(text):
+        hint = f"Raise spark.driver.maxResultSize (and spark.driver.memory). {_UNCHANGED}"
+        return ResultTooLargeError("DELTAMERGE_RESULT_TOO_LARGE", f"{too_large[0]}.", hint=hint)
     condition, message = _condition(error, text)
     kind: type[DeltaMergeError] = ExecutionError
     if condition == _LOST or _LOST in text:

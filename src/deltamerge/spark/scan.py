@@ -14,6 +14,8 @@ from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 
 _BIN_BYTES = 32 << 20
 _MOST_BINS = 4_096
+# How many rows of a task may have the same partner before they count against what all tasks may bring.
+_REPEATED = 4
 # What a row takes in a file, where nobody knows better.
 ROW_BYTES = 32
 
@@ -55,15 +57,24 @@ def pack(tasks: Sequence[FileTask], sizes: Sequence[int]) -> list[list[FileTask]
 
 
 def match_frame(
-    spark: Session, spec: ScanSpec, schema: T.StructType, tasks: Sequence[FileTask], sizes: Sequence[int], limit: int, most: int
+    spark: Session,
+    spec: ScanSpec,
+    schema: T.StructType,
+    tasks: Sequence[FileTask],
+    sizes: Sequence[int],
+    partners: int,
+    limit: int,
+    most: int,
 ) -> Frame:
-    """The ranked candidate rows of the files; `limit` bounds their number, over all tasks, to about twice its value.
+    """The ranked candidate rows of the files, over all tasks bounded to about twice `limit` rows and `most` bytes.
 
-    Where every row comes their number is known before; `most` bounds their bytes, as `limit` does the others' number.
+    More come only where they are dense: from one task up to an eighth of either, if the source has `partners` for them. Where
+    every row comes their number is known before.
     """
     bins = pack(tasks, sizes)
     fields = [T.StructField(FILE, T.IntegerType()), T.StructField(ROW, T.LongType()), T.StructField(RANK, T.LongType())]
-    each = limit if spec.every else max(limit // 8, 2 * limit // max(1, len(bins)))
+    dense = min(limit // 8, _REPEATED * partners)
+    each = limit if spec.every else max(dense, 2 * limit // max(1, len(bins)))
     most = max(most // 8, 2 * most // max(1, len(bins)))
     numbers = spark.range(0, len(bins), 1, len(bins))
     return numbers.mapInArrow(match_map(spec, bins, each, most), T.StructType([*schema.fields, *fields]))

@@ -32,7 +32,7 @@ def scan_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], each: int = 1) 
 
 
 def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], limit: int, most: int) -> ArrowMap:
-    """Bin numbers in, the ranked rows of each bin's files out; a bin with too many (`ranked_rows`) ends with a row of file -1."""
+    """Bin numbers in, the ranked rows of each bin's files out; for a bin with too many (`ranked_rows`) a row of file -1."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -42,19 +42,19 @@ def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], limit: int, mo
     return run
 
 
-def ranked_rows(spec: ScanSpec, tasks: Sequence[FileTask], limit: int, most: int) -> Iterator[pa.RecordBatch]:
-    """The ranked rows of some files, in batches of `spec.output`; more than `limit` of them end with a row of file -1.
-
-    So do more than `most` bytes where every row comes.
+def ranked_rows(spec: ScanSpec, tasks: Sequence[FileTask], limit: int, most: int) -> list[pa.RecordBatch]:
+    """The ranked rows of some files, in batches of `spec.output`; a row of file -1 alone where they are too many to be of use:
+    more than `limit`, or `most` bytes.
     """
+    found: list[pa.RecordBatch] = []
     seen = size = 0
     for task in tasks:
         for batch in scan_file(spec, task):
             seen, size = seen + batch.num_rows, size + batch.nbytes
-            if seen > limit or (spec.every and size > most):
-                yield overflow_row(spec.output)
-                return
-            yield batch
+            if seen > limit or size > most:
+                return [overflow_row(spec.output)]
+            found.append(batch)
+    return found
 
 
 def overflow_row(schema: pa.Schema) -> pa.RecordBatch:

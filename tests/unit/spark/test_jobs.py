@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from deltamerge.errors import ArithmeticDataError, CorruptTableError, ExecutionError, SourceLostError
+from deltamerge.errors import ArithmeticDataError, CorruptTableError, ExecutionError, ResultTooLargeError, SourceLostError
 from deltamerge.spark.jobs import refused, translated
 
 
@@ -37,3 +37,12 @@ def test_a_lost_block_is_a_lost_source() -> None:
     found = translated(PySparkException(text))
     assert type(found) is SourceLostError
     assert found.condition == "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+
+
+@pytest.mark.parametrize("begin", ["", "\n  Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: "])
+def test_a_result_that_the_driver_may_not_hold_has_a_name_and_a_cure(begin: str) -> None:
+    text = "Total size of serialized results of 5 tasks (1030.8 MiB) is bigger than spark.driver.maxResultSize (1024.0 MiB)"
+    found = translated(PySparkException(f"Exception thrown in awaitResult: {begin}{text}\n\tat java.lang.Thread"))
+    assert type(found) is ResultTooLargeError
+    assert (found.condition, found.detail) == ("DELTAMERGE_RESULT_TOO_LARGE", f"{text}.")
+    assert "Raise spark.driver.maxResultSize" in str(found)

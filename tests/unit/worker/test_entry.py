@@ -91,19 +91,17 @@ def test_matching_gives_each_rows_rank(tmp_path: Path, tasks: list[FileTask]) ->
     assert values(run(numbers(0)), "id", RANK, FILE) == [(1, 1, 0), (2, 2, 0), (9, 0, 2)]
 
 
-def test_more_matches_than_the_limit_end_with_a_row_that_says_so(tmp_path: Path, tasks: list[FileTask]) -> None:
+def test_in_place_of_more_matches_than_the_limit_is_a_row_that_says_so(tmp_path: Path, tasks: list[FileTask]) -> None:
     spec = scan_of(tmp_path, list(range(12)), ranked=True)
-    batches = list(ranked_rows(spec, tasks, 5, BYTES))
-    assert values(batches, FILE)[-1] == (-1,)
-    assert sum(batch.num_rows for batch in batches) <= 5 + 1
-    assert all(batch.schema == spec.output for batch in batches)
+    for limit, most in ((5, BYTES), (11, BYTES), (12, 1)):
+        batches = ranked_rows(spec, tasks, limit, most)
+        assert values(batches, FILE) == [(-1,)]
+        assert all(batch.schema == spec.output for batch in batches)
     assert (-1,) not in values(ranked_rows(spec, tasks, 12, BYTES), FILE)
 
 
-def test_more_bytes_than_the_limit_end_with_such_a_row_where_every_row_comes(tmp_path: Path, tasks: list[FileTask]) -> None:
-    spec = scan_of(tmp_path, [5], ranked=True)
-    assert values(ranked_rows(spec, tasks, 12, 1), "id") == [(5,)]
-    whole = replace(spec, every=True)
+def test_so_it_is_where_every_row_comes(tmp_path: Path, tasks: list[FileTask]) -> None:
+    whole = replace(scan_of(tmp_path, [5], ranked=True), every=True)
     assert values(ranked_rows(whole, tasks, 12, 1), FILE) == [(-1,)]
     assert values(ranked_rows(whole, tasks, 12, BYTES), "id", RANK) == [(id, 0 if id == 5 else None) for id in range(12)]
 

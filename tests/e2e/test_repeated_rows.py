@@ -1,0 +1,76 @@
+"""Source rows with many partners each: what they make of changes may be too large to be held, and Spark joins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from deltamerge.errors import ResultTooLargeError
+from deltamerge.exceptions import DeltaMultipleMatchException
+from deltamerge.merge import local_changes, matching
+from deltamerge.tables import DeltaMergeBuilder
+from tests.e2e.tables import content, make, source
+
+ROWS = [(number, number % 3, f"row {number}" * 9) for number in range(30)]
+CHANGES = [(0, "zero" * 25), (1, "one" * 25), (7, "seven" * 25)]
+WIDE = "x" * 1_000
+
+
+@pytest.fixture
+def merge(spark: SparkSession, tmp_path: Path) -> DeltaMergeBuilder:
+    """Twenty rows of the table have one of two partners; one source row has none."""
+    table = make(spark, tmp_path / "t", "id int, k int, v string", ROWS, files=3)
+    return table.merge(source(spark, "k int, v string", CHANGES), "t.k = s.k")
+
+
+# What takes most: the copies, what a value is made of, what it is, what a condition asks of pairs.
+FORMS = {
+    "copies": ({"v": "s.v"}, None, lambda v, new: new),
+    "source's values": ({"v": "upper(s.v)"}, None, lambda v, new: new.upper()),
+    "table's values": ({"v": "substr(t.v, 1, 3)"}, None, lambda v, new: v[:3]),
+    "new values": ({"v": f"concat(t.k, '{WIDE}')"}, None, lambda v, new: f"{'0' if new[0] == 'z' else '1'}{WIDE}"),
+    "condition": ({"k": "9"}, "length(t.v) > 4 AND length(s.v) > 4", lambda v, new: v),
+}
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("room", [None, 900], ids=["held", "too large"])
+def test_changes_that_are_too_large_are_made_by_a_join(
+    spark: SparkSession, tmp_path: Path, merge: DeltaMergeBuilder, monkeypatch: pytest.MonkeyPatch, form: str, room: int | None
+) -> None:
+    if room is not None:
+        monkeypatch.setattr(local_changes, "MOST_BYTES", room)
+    values, condition, expected = FORMS[form]
+    merge = merge.whenMatchedUpdate(condition, values)
+    assert merge.preview().strategy == ("arrow" if room is None else "join")
+    assert merge.run().updated == 20
+    new = dict(CHANGES)
+    key = "k" in values
+    rows = [(n, 9 if key else k, expected(v, new[k])) if k in new else (n, k, v) for n, k, v in ROWS]
+    assert content(spark, tmp_path / "t") == rows
+
+
+def test_ambiguous_changes_that_are_too_large_are_refused_all_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_changes, "MOST_BYTES", 900)
+    table = make(spark, tmp_path / "t", "id int, k int, v string", ROWS, files=3)
+    merge = table.merge(source(spark, "k int, v string", [*CHANGES, (1, "again")]), "t.k = s.k")
+    with pytest.raises(DeltaMultipleMatchException):
+        merge.whenMatchedUpdate(set={"v": "s.v"}).execute()
+    assert content(spark, tmp_path / "t") == ROWS
+
+
+def test_spark_joins_where_the_driver_may_not_hold_the_result_of_a_job(
+    spark: SparkSession, tmp_path: Path, merge: DeltaMergeBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*given: Any) -> None:
+        raise ResultTooLargeError("DELTAMERGE_RESULT_TOO_LARGE", "Total size of serialized results ...")
+
+    monkeypatch.setattr(matching, "DRIVER_BYTES", -1)
+    monkeypatch.setattr(matching, "collect", refused)
+    assert merge.whenMatchedDelete().run().deleted == 20
+    assert content(spark, tmp_path / "t") == [row for row in ROWS if row[1] == 2]
