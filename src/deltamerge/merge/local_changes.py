@@ -6,7 +6,8 @@ A column that is copied from the source as it is never leaves Arrow; all other e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,8 @@ from deltamerge.merge.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.protocol.schema import StructType, arrow_schema
 from deltamerge.spark.casts import same_type
 from deltamerge.spark.changes import ClauseQuery
-from deltamerge.spark.evaluate import HOLDS, NUMBER, evaluate_alone, evaluate_pairs, value_name
-from deltamerge.spark.expression import Expression
+from deltamerge.spark.evaluate import HOLDS, NUMBER, Question, about_pairs, about_rows, answers, value_name
+from deltamerge.spark.expression import Expression, tells_time
 from deltamerge.spark.frames import Session
 from deltamerge.spark.schema import spark_type, to_spark
 from deltamerge.worker.rewrite import CLAUSE, conform_column
@@ -45,6 +46,19 @@ def needed_target(pruned: PrunedPlan) -> StructType:
     return alone.scope.target.select([name for name in alone.scope.target.names if name in names])
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Rows that the clauses of one kind are about: their `positions` in the target, null for new ones, their `partners` among the
+    source's rows, if any, and what Spark is asked of them, if it has to be.
+    """
+
+    resolved: ResolvedMerge
+    clauses: Sequence[ResolvedClause]
+    positions: pa.Table
+    partners: Indices | None
+    question: Question | None = None
+
+
 def local_changes(spark: Session, pruned: PrunedPlan, matches: Matches) -> pa.Table | None:
     """All changed rows: FILE, ROW (null for inserted rows), CLAUSE and the written columns.
 
@@ -53,156 +67,135 @@ def local_changes(spark: Session, pruned: PrunedPlan, matches: Matches) -> pa.Ta
     resolved = pruned.plan.resolved
     written = arrow_schema(resolved.schema.select([n for c in resolved.clauses for n in c.assigned]))
     parts: list[pa.Table] = []
+    groups: list[_Rows | None] = []
+    condition = None if pruned.plan.keys_decide else resolved.spec.condition
     matched = resolved.of(Side.MATCHED)
-    if matched or not pruned.plan.keys_decide:
-        held = _matched_part(spark, pruned, matches, matched, written)
-        if held is None:
+    if condition is not None and len(matches.source):
+        apart = _tell_time_apart(resolved)
+        if apart and tells_time(condition):
             return None
-        matches, tables = held
-        parts += tables
-    inserts, by_source = resolved.of(Side.NOT_MATCHED), resolved.of(Side.BY_SOURCE)
-    if inserts:
-        parts += _unmatched_part(spark, pruned, matches.without_target(pruned.source.rows), inserts, written)
-    if by_source:
-        parts += _by_source_part(spark, pruned, matches, by_source, written)
+        pairs = _pairs(spark, pruned, matches, () if apart else matched, condition)
+        if pairs is None or pairs.question is None:
+            return None
+        (told,) = answers([pairs.question])
+        matches = matches.only(np.flatnonzero(told[HOLDS].to_numpy()))
+        parts += _changed(pruned, pairs, told, written)
+        matched = matched if apart else ()
+    if matched and len(matches.source):
+        groups.append(_pairs(spark, pruned, matches, matched, None))
+    if inserts := resolved.of(Side.NOT_MATCHED):
+        groups.append(_unmatched(spark, pruned, matches.without_target(pruned.source.rows), inserts))
+    if by_source := resolved.of(Side.BY_SOURCE):
+        groups.append(_by_source(spark, pruned, matches, by_source))
+    known = [group for group in groups if group is not None]
+    if len(known) < len(groups):
+        return None
+    told_of = iter(answers([group.question for group in known if group.question is not None]))
+    for group in known:
+        parts += _changed(pruned, group, None if group.question is None else next(told_of), written)
     changes = pa.concat_tables(parts) if parts else _schema(written).empty_table()
     return changes if changes.nbytes <= MOST_BYTES else None
 
 
-def _matched_part(
-    spark: Session, pruned: PrunedPlan, matches: Matches, clauses: Sequence[ResolvedClause], written: pa.Schema
-) -> tuple[Matches, list[pa.Table]] | None:
-    """The pairs for which the search condition really holds, and the rows that MATCHED clauses change."""
-    resolved = pruned.plan.resolved
-    rows = pruned.source.collected
+def _tell_time_apart(resolved: ResolvedMerge) -> bool:
+    """Whether clauses of several kinds have the time in them, which must be the same for all: they are to be asked together."""
+    kinds = [resolved.of(side) for side in Side]
+    return sum(any(map(tells_time, _evaluated(resolved, clauses))) for clauses in kinds) > 1
+
+
+def _pairs(
+    spark: Session, pruned: PrunedPlan, matches: Matches, clauses: Sequence[ResolvedClause], condition: Expression | None
+) -> _Rows | None:
+    """The matched pairs; None when names can't be told apart, or what they need is too large to be held."""
+    resolved, rows = pruned.plan.resolved, pruned.source.collected
     assert rows is not None
-    condition = None if pruned.plan.keys_decide else resolved.spec.condition
-    used = [*([condition] if condition else []), *_evaluated(resolved, clauses)]
     if repeated_bytes(rows.select(_copies(resolved, clauses)), matches.source) > MOST_BYTES:
         return None
-    evaluated: pa.Table | None = None
-    if used or len(clauses) > 1:
-        if not len(matches.source):
-            return matches, []
-        scope = resolved.scope
-        source = scope.source.select(scope.used(used, "source"))
-        target = scope.target.select(scope.used(used, "target"))
-        sides = ((rows.select(source.names), matches.source), (matches.scanned.select(target.names), matches.row))
-        if sum(repeated_bytes(table, taken) for table, taken in sides) > MOST_BYTES:
-            return None
-        evaluated = evaluate_pairs(
-            spark,
-            (resolved.scope.source_alias, source, rows.select(source.names).take(pa.array(matches.source))),
-            (resolved.scope.target_alias, target, matches.target.select(target.names)),
-            len(matches.source),
-            condition,
-            [_query(resolved, clause) for clause in clauses],
-            to_spark(resolved.schema),
-        )
-        if evaluated is None:
-            return None
-    parts = []
-    numbers = _numbers(evaluated, clauses, len(matches.source))
-    for clause in clauses:
-        chosen = np.flatnonzero(numbers == clause.number)
-        if len(chosen):
-            positions = matches.target.select([FILE, ROW]).take(pa.array(chosen))
-            parts.append(_part(pruned, resolved, clause, positions, matches.source[chosen], evaluated, chosen, written))
-    if evaluated is not None and condition is not None:
-        matches = matches.only(np.flatnonzero(evaluated[HOLDS].to_numpy()))
-    return matches, parts
+    found = _Rows(resolved, clauses, matches.target.select([FILE, ROW]), matches.source)
+    used = [*([condition] if condition else []), *_evaluated(resolved, clauses)]
+    if not used and len(clauses) <= 1:
+        return found
+    scope = resolved.scope
+    source = scope.source.select(scope.used(used, "source"))
+    target = scope.target.select(scope.used(used, "target"))
+    sides = ((rows.select(source.names), matches.source), (matches.scanned.select(target.names), matches.row))
+    if sum(repeated_bytes(table, taken) for table, taken in sides) > MOST_BYTES:
+        return None
+    question = about_pairs(
+        spark,
+        (scope.source_alias, source, rows.select(source.names).take(pa.array(matches.source))),
+        (scope.target_alias, target, matches.target.select(target.names)),
+        len(matches.source),
+        condition,
+        [_query(resolved, clause) for clause in clauses],
+        to_spark(resolved.schema),
+    )
+    return None if question is None else replace(found, question=question)
 
 
-def _unmatched_part(
-    spark: Session, pruned: PrunedPlan, alone: Indices, clauses: Sequence[ResolvedClause], written: pa.Schema
-) -> list[pa.Table]:
-    """The rows that NOT MATCHED clauses insert."""
+def _unmatched(spark: Session, pruned: PrunedPlan, alone: Indices, clauses: Sequence[ResolvedClause]) -> _Rows:
+    """The source rows without a partner, which NOT MATCHED clauses insert."""
     resolved = replace(pruned.plan.resolved, scope=pruned.plan.resolved.scope.source_alone)
     assert pruned.source.collected is not None
-    if not len(alone):
-        return []
-    evaluated = None
-    used = _evaluated(resolved, clauses)
-    if used or len(clauses) > 1:
-        columns = resolved.scope.source.select(resolved.scope.used(used, "source"))
-        rows = pruned.source.collected.select(columns.names).take(pa.array(alone))
-        queries = [_query(resolved, clause) for clause in clauses]
-        source_side = (resolved.scope.source_alias, columns, rows)
-        evaluated = evaluate_alone(spark, source_side, len(alone), queries, to_spark(resolved.schema))
-    numbers = _numbers(evaluated, clauses, len(alone))
-    parts = []
-    for clause in clauses:
-        chosen = np.flatnonzero(numbers == clause.number)
-        if len(chosen):
-            nowhere = pa.table([pa.nulls(len(chosen), f.type) for f in POSITION_FIELDS], names=[FILE, ROW])
-            parts.append(_part(pruned, resolved, clause, nowhere, alone[chosen], evaluated, chosen, written))
-    return parts
+    nowhere = pa.table([pa.nulls(len(alone), f.type) for f in POSITION_FIELDS], names=[FILE, ROW])
+    question = _about(spark, resolved, "source", pruned.source.collected, alone, clauses)
+    return _Rows(resolved, clauses, nowhere, alone, question)
 
 
-def _by_source_part(
-    spark: Session, pruned: PrunedPlan, matches: Matches, clauses: Sequence[ResolvedClause], written: pa.Schema
-) -> list[pa.Table]:
-    """The rows that NOT MATCHED BY SOURCE clauses change, whose expressions see the target alone."""
+def _by_source(spark: Session, pruned: PrunedPlan, matches: Matches, clauses: Sequence[ResolvedClause]) -> _Rows:
+    """The target rows without a partner, which NOT MATCHED BY SOURCE clauses change; their expressions see the target alone."""
     resolved = replace(pruned.plan.resolved, scope=pruned.plan.resolved.scope.target_alone)
     alone = matches.without_source
-    if not len(alone):
-        return []
-    target = matches.scanned.take(pa.array(alone))
-    evaluated = None
-    used = _evaluated(resolved, clauses)
-    if used or len(clauses) > 1:
-        columns = resolved.scope.target.select(resolved.scope.used(used, "target"))
-        queries = [_query(resolved, clause) for clause in clauses]
-        target_side = (resolved.scope.target_alias, columns, target.select(columns.names))
-        evaluated = evaluate_alone(spark, target_side, len(alone), queries, to_spark(resolved.schema))
-    numbers = _numbers(evaluated, clauses, len(alone))
-    parts = []
-    for clause in clauses:
-        chosen = np.flatnonzero(numbers == clause.number)
-        if len(chosen):
-            positions = target.select([FILE, ROW]).take(pa.array(chosen))
-            parts.append(_changed(resolved, clause, positions, None, evaluated, chosen, written))
-    return parts
+    question = _about(spark, resolved, "target", matches.scanned, alone, clauses)
+    return _Rows(resolved, clauses, matches.scanned.select([FILE, ROW]).take(pa.array(alone)), None, question)
 
 
-def _part(
-    pruned: PrunedPlan,
+def _about(
+    spark: Session,
     resolved: ResolvedMerge,
-    clause: ResolvedClause,
-    positions: pa.Table,
-    source_rows: Indices,
-    evaluated: pa.Table | None,
-    rows: Indices,
-    written: pa.Schema,
-) -> pa.Table:
-    """The rows that one clause changes, which have source rows as partners."""
-    assert pruned.source.collected is not None
-    taken = pruned.source.collected.select(_copies(resolved, [clause])).take(pa.array(source_rows))
-    return _changed(resolved, clause, positions, taken, evaluated, rows, written)
+    side: Literal["source", "target"],
+    table: pa.Table,
+    alone: Indices,
+    clauses: Sequence[ResolvedClause],
+) -> Question | None:
+    """What Spark must be asked of those rows of one side that have no partner; None when nothing."""
+    used, scope = _evaluated(resolved, clauses), resolved.scope
+    if not len(alone) or not (used or len(clauses) > 1):
+        return None
+    schema, alias = (scope.source, scope.source_alias) if side == "source" else (scope.target, scope.target_alias)
+    columns = schema.select(scope.used(used, side))
+    rows = (alias, columns, table.select(columns.names).take(pa.array(alone)))
+    return about_rows(spark, rows, len(alone), [_query(resolved, clause) for clause in clauses], to_spark(resolved.schema))
 
 
-def _changed(
-    resolved: ResolvedMerge,
-    clause: ResolvedClause,
-    positions: pa.Table,
-    taken: pa.Table | None,
-    evaluated: pa.Table | None,
-    rows: Indices,
-    written: pa.Schema,
+def _changed(pruned: PrunedPlan, rows: _Rows, told: pa.Table | None, written: pa.Schema) -> list[pa.Table]:
+    """The rows that clauses change, a table for each clause."""
+    numbers = _numbers(told, rows.clauses, rows.positions.num_rows)
+    chosen = ((clause, np.flatnonzero(numbers == clause.number)) for clause in rows.clauses)
+    return [_changed_by(pruned, rows, clause, indices, told, written) for clause, indices in chosen if len(indices)]
+
+
+def _changed_by(
+    pruned: PrunedPlan, rows: _Rows, clause: ResolvedClause, chosen: Indices, told: pa.Table | None, written: pa.Schema
 ) -> pa.Table:
-    """The rows that one clause changes, with its value or null in every written column; source columns are in `taken`."""
+    """The chosen rows as one clause changes them, with its value or null in every written column."""
+    resolved, taken = rows.resolved, None
+    if rows.partners is not None:
+        assert pruned.source.collected is not None
+        taken = pruned.source.collected.select(_copies(resolved, [clause])).take(pa.array(rows.partners[chosen]))
     copied = {value.column: _copied(resolved, value) for value in clause.values}
-    columns = [positions[FILE], positions[ROW], pa.array(np.full(len(rows), clause.number, np.int32))]
+    positions = rows.positions.take(pa.array(chosen))
+    columns = [positions[FILE], positions[ROW], pa.array(np.full(len(chosen), clause.number, np.int32))]
     for field in written:
         source = copied.get(field.name, _NULL)
         if source is _NULL:
-            columns.append(pa.nulls(len(rows), field.type))
+            columns.append(pa.nulls(len(chosen), field.type))
         elif isinstance(source, str):
             assert taken is not None
             columns.append(conform_column(taken[source], field.type))
         else:
-            assert evaluated is not None
-            column = evaluated[value_name(clause.number, field.name)].take(pa.array(rows))
+            assert told is not None
+            column = told[value_name(clause.number, field.name)].take(pa.array(chosen))
             columns.append(conform_column(column, field.type))
     return pa.table(columns, schema=_schema(written))
 
@@ -212,10 +205,10 @@ def _schema(written: pa.Schema) -> pa.Schema:
     return pa.schema([*nullable[:2], pa.field(CLAUSE, pa.int32()), *nullable[2:]])
 
 
-def _numbers(evaluated: pa.Table | None, clauses: Sequence[ResolvedClause], rows: int) -> Indices:
+def _numbers(told: pa.Table | None, clauses: Sequence[ResolvedClause], rows: int) -> Indices:
     """The number of the applying clause of each row, -1 for none."""
-    if evaluated is not None:
-        return np.asarray(pc.fill_null(evaluated[NUMBER], -1).to_numpy(), np.int64)
+    if told is not None:
+        return np.asarray(pc.fill_null(told[NUMBER], -1).to_numpy(), np.int64)
     return np.full(rows, clauses[0].number if clauses else -1, np.int64)
 
 

@@ -1,14 +1,17 @@
-"""Evaluating a merge's expressions on rows that are already at hand in Arrow: matched pairs, and source rows alone.
+"""Evaluating a merge's expressions on rows that are already at hand in Arrow: matched pairs, and rows of one side alone.
 
-The rows become a local relation in which every name means what it means in MERGE; Spark evaluates, nothing is guessed.
+The rows become local relations in which every name means what it means in MERGE; Spark evaluates, nothing is guessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -23,6 +26,8 @@ from deltamerge.spark.jobs import collect, local_frame
 from deltamerge.spark.schema import to_spark
 
 INDEX, HOLDS, NUMBER = "__deltamerge_index", "__deltamerge_holds", "__deltamerge_number"
+_QUESTION = "__deltamerge_question"
+Rows = tuple[str, StructType, pa.Table]
 
 
 def value_name(clause: int, column: str) -> str:
@@ -30,16 +35,24 @@ def value_name(clause: int, column: str) -> str:
     return f"__deltamerge_{clause}_{column}"
 
 
-def evaluate_pairs(
+@dataclass(frozen=True)
+class Question:
+    """What Spark is asked of some `rows`: INDEX, HOLDS, NUMBER of the applying clause, and its values. Nothing has run yet."""
+
+    frame: Frame = field(repr=False)
+    rows: int
+
+
+def about_pairs(
     spark: Session,
-    source: tuple[str, StructType, pa.Table],
-    target: tuple[str, StructType, pa.Table],
+    source: Rows,
+    target: Rows,
     count: int,
     condition: Expression | None,
     clauses: Sequence[ClauseQuery],
     schema: T.StructType,
-) -> pa.Table | None:
-    """For each of `count` pairs of rows: HOLDS (when there is a `condition`), NUMBER of the applying clause, and its values.
+) -> Question | None:
+    """What `condition` and clauses make of each of `count` pairs of rows; without a condition all of them hold.
 
     `source` and `target` are each an alias, a schema, and the rows of the pairs. None when the names can't be told apart.
     """
@@ -49,24 +62,33 @@ def evaluate_pairs(
     columns, fields = _structs(count, source, target)
     frame = local_frame(spark, pa.table(columns), T.StructType(fields))
     try:
-        return _collected(frame, condition, clauses, schema, count)
+        return Question(_asked(frame, condition, clauses, schema), count)
     except AnalysisException:
         return None
 
 
-def evaluate_alone(
-    spark: Session,
-    source: tuple[str, StructType, pa.Table],
-    count: int,
-    clauses: Sequence[ClauseQuery],
-    schema: T.StructType,
-) -> pa.Table:
-    """For each of `count` source rows without a partner: NUMBER of the applying clause, and its values."""
-    alias, columns, rows = source
+def about_rows(spark: Session, side: Rows, count: int, clauses: Sequence[ClauseQuery], schema: T.StructType) -> Question:
+    """What clauses make of each of `count` rows without a partner; `side` is their alias, schema, and rows."""
+    alias, columns, rows = side
     fields = [T.StructField(INDEX, T.LongType()), *to_spark(columns).fields]
     table = pa.table([_index(count), *rows.columns], names=[INDEX, *columns.names])
-    frame = local_frame(spark, table, T.StructType(fields)).alias(alias)
-    return _collected(frame, None, clauses, schema, count)
+    return Question(_asked(local_frame(spark, table, T.StructType(fields)).alias(alias), None, clauses, schema), count)
+
+
+def answers(questions: Sequence[Question]) -> list[pa.Table]:
+    """What Spark says of the rows of each question, in their order.
+
+    All is one query, as the merge is one statement: `current_timestamp()` is the same for every clause.
+    """
+    if not questions:
+        return []
+    frames = [question.frame.withColumn(_QUESTION, F.lit(number)) for number, question in enumerate(questions)]
+    frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    table = collect(frame, "deltamerge: evaluate the clauses")
+    found = [table.filter(pc.equal(table[_QUESTION], number)).sort_by(INDEX) for number in range(len(questions))]
+    if any(answer.num_rows != question.rows for answer, question in zip(found, questions, strict=True)):
+        raise AssertionError("a local relation came back with another number of rows")
+    return found
 
 
 def _index(count: int) -> pa.Array:
@@ -88,16 +110,14 @@ def _structs(count: int, *sides: tuple[str, StructType, pa.Table]) -> tuple[dict
         columns[alias] = pa.StructArray.from_arrays(arrays, names=schema.names)
         spark_fields = to_spark(schema).fields
         fields.append(T.StructField(alias, T.StructType(spark_fields)))
-        for name, array, field in zip(schema.names, arrays, spark_fields, strict=True):
+        for name, array, own in zip(schema.names, arrays, spark_fields, strict=True):
             if names.count(name.lower()) == 1 and name not in columns:
                 columns[name] = array
-                fields.append(field)
+                fields.append(own)
     return columns, fields
 
 
-def _collected(
-    frame: Frame, condition: Expression | None, clauses: Sequence[ClauseQuery], schema: T.StructType, rows: int
-) -> pa.Table:
+def _asked(frame: Frame, condition: Expression | None, clauses: Sequence[ClauseQuery], schema: T.StructType) -> Frame:
     holds = F.lit(True) if condition is None else F.coalesce(condition.column, F.lit(False))
     frame = frame.select("*", holds.alias(HOLDS))
     frame = frame.select("*", clause_number(F.col(HOLDS), clauses).alias(NUMBER))
@@ -111,7 +131,4 @@ def _collected(
             same = same_type(type, types[name])
             raw = F.col("`" + alias.replace("`", "``") + "`")
             second.append((raw if same else assigned(raw, type, types[name], name)).alias(alias))
-    table = collect(frame.select("*", *first).select(*second), "deltamerge: evaluate the clauses")
-    if table.num_rows != rows:
-        raise AssertionError("a local relation came back with another number of rows")
-    return table.sort_by(INDEX)
+    return frame.select("*", *first).select(*second)

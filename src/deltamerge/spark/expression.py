@@ -19,6 +19,8 @@ from deltamerge.spark.frames import Frame, SparkType
 from deltamerge.spark.seen import seen
 from deltamerge.spark.sqltext import identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
 
+_CLOCKS = frozenset({"current_timestamp", "now", "current_date", "curdate", "current_time", "localtimestamp", "unix_timestamp"})
+
 
 @dataclass(frozen=True)
 class Expression:
@@ -104,6 +106,12 @@ def _tree_qualifiers(tree: exp.Expression | None) -> tuple[str, ...]:
         return ()
     parts = [name_parts(node) for node in tree.find_all(exp.Column, exp.Dot)]
     return tuple(dict.fromkeys(part[0] for part in parts if len(part) > 1))
+
+
+def tells_time(expression: Expression) -> bool:
+    """Whether the expression may have the time of the statement in it; True when in doubt."""
+    words = None if expression.tree is None else words_of(expression.text)
+    return words is None or not _CLOCKS.isdisjoint(words)
 
 
 def as_condition(expression: Expression) -> Expression:
