@@ -41,6 +41,34 @@ def test_a_struct_is_no_alias(spark: SparkSession, tmp_path: Path) -> None:
     assert content(spark, tmp_path / "t") == [(1, "a", 10), (2, "b", 20), (3, "c", 1)]
 
 
+@pytest.mark.parametrize("form", ["text", "columns"])
+@pytest.mark.parametrize("by", ["names", "condition"])
+def test_a_source_joined_of_frames_with_aliases(spark: SparkSession, tmp_path: Path, form: str, by: str) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    one = spark.createDataFrame([(2, 7), (5, 8), (6, -1)], "id int, n int").alias("a")
+    other = spark.createDataFrame([(2, "x", 70), (5, "y", 80), (6, "z", 1)], "id int, label string, m int").alias("b")
+    joined = (one.join(other, "id") if by == "names" else one.join(other, F.expr("a.id = b.id"))).where("a.n > 0")
+    if form == "text":
+        merge = table.merge(joined, "t.id = a.id").whenMatchedUpdate("b.m > 0", {"name": "b.label", "n": "a.n + b.m"})
+        merge = merge.whenNotMatchedInsert(values={"id": "a.id", "name": "label", "n": "a.n"})
+    else:
+        merge = table.merge(joined, F.col("t.id") == F.col("a.id"))
+        merge = merge.whenMatchedUpdate(F.col("b.m") > 0, {"name": F.col("b.label"), "n": F.col("a.n") + F.col("m")})
+        merge = merge.whenNotMatchedInsert(values={"id": F.col("a.id"), "name": F.col("b.label"), "n": F.col("a.n")})
+    merge.execute()
+    assert content(spark, tmp_path / "t") == [ROWS[0], (2, "x", 77), ROWS[2], (5, "y", 8)]
+
+
+def test_a_name_of_several_joined_frames_needs_an_alias(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    one = spark.createDataFrame([(2, 7)], "id int, n int").alias("a")
+    joined = one.join(spark.createDataFrame([(2, 9)], "id int, n int").alias("b"), F.expr("a.id = b.id"))
+    merge = table.merge(joined, "t.id = a.id AND b.n > 0")
+    for clauses in (merge.whenNotMatchedInsert(values={"id": "a.id", "n": "n"}), merge.whenMatchedUpdateAll()):
+        with refused(tmp_path / "t", DeltaAnalysisException, "DELTA_MERGE_UNRESOLVED_EXPRESSION"):
+            clauses.execute()
+
+
 def test_source_and_target_under_one_alias_are_ambiguous(spark: SparkSession, tmp_path: Path) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
     changes = source(spark, SCHEMA, [(2, "B", 21)]).alias("t")

@@ -24,6 +24,7 @@ from deltamerge.merge.assignments import (
 )
 from deltamerge.merge.clauses import Action, Clause, MergeSpec, Side, verify
 from deltamerge.merge.evolve import evolved, may_evolve
+from deltamerge.merge.qualified import with_alias
 from deltamerge.merge.scope import Scope
 from deltamerge.merge.stale import check_schema
 from deltamerge.protocol.actions import Metadata
@@ -31,8 +32,7 @@ from deltamerge.protocol.demands import NO_DEMANDS, Demands, demands_of
 from deltamerge.protocol.features import check_writable
 from deltamerge.protocol.identity import Identity, check_update, identity_columns, unnamed
 from deltamerge.protocol.schema import DataType, StructType
-from deltamerge.spark.adapter import alias_of
-from deltamerge.spark.analysis import Check, empty_frame, has_qualifier, types_of
+from deltamerge.spark.analysis import Check, empty_frame, types_of
 from deltamerge.spark.binding import unbound
 from deltamerge.spark.casts import check_casts, keeping, lacks_fields, with_fields
 from deltamerge.spark.demands import check_demands, columns_in
@@ -121,10 +121,11 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     check_schema(spec.known_schema, snapshot)
     check_writable(snapshot.protocol, snapshot.metadata, snapshot.store.url)
     _check_append_only(spec, snapshot)
+    evolves = may_evolve(spark, spec)
+    spec = with_alias(spec, evolves)
     scope = _scope(spark, spec, snapshot.schema)
     _check_names(scope)
     spec = _unbound(spec, scope)
-    evolves = may_evolve(spark, spec)
     _check_columns(snapshot, evolves)
     given = [assignments(clause, scope, evolves) for clause in spec.clauses]
     named = zip(spec.clauses, given, strict=True)
@@ -162,9 +163,8 @@ def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
 
 
 def _scope(spark: Session, spec: MergeSpec, target: StructType) -> Scope:
-    alias = spec.source_alias or alias_of(spec.source) or _carried_alias(spec)
     source = from_spark(spec.source.schema)
-    return Scope(target, source, spec.target_alias or TARGET, alias or SOURCE, case_sensitive(spark))
+    return Scope(target, source, spec.target_alias or TARGET, spec.source_alias or SOURCE, case_sensitive(spark))
 
 
 def _check_names(scope: Scope) -> None:
@@ -177,19 +177,6 @@ def _check_names(scope: Scope) -> None:
                 parameters={"columns": reserved},
                 hint="Rename the columns." if side == "target" else "Rename or drop the columns of the source.",
             )
-
-
-def _carried_alias(spec: MergeSpec) -> str | None:
-    """The alias that the source frame carries, found by asking for the qualifiers that the expressions use."""
-    expressions = [spec.condition]
-    for clause in spec.clauses:
-        expressions += [clause.condition] if clause.condition is not None else []
-        expressions += [assignment.value for assignment in clause.assignments if assignment.value is not None]
-    target = (spec.target_alias or "").lower()
-    for candidate in dict.fromkeys(name for expression in expressions for name in expression.qualifiers):
-        if candidate.lower() != target and has_qualifier(spec.source, candidate):
-            return candidate
-    return None
 
 
 @dataclass(frozen=True)
