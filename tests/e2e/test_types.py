@@ -22,7 +22,7 @@ import deltamerge
 from deltamerge.log.table import open_log
 from deltamerge.spark.reading import arrow_frame
 from deltamerge.tables import DeltaTable
-from tests.e2e.tables import conf
+from tests.e2e.tables import conf, content, make
 
 TYPES = {
     "b": ("byte", [1, -128, None]),
@@ -223,3 +223,17 @@ def test_two_level_lists_and_missing_columns(spark: SparkSession, tmp_path: Path
             "Row(k=1, l=None, ts=None, gone=None)": 1,
         }
     )
+
+
+@pytest.mark.parametrize(
+    "interval",
+    ["INTERVAL '1-2' YEAR TO MONTH", "make_interval(1, 2, 0, 0)", "INTERVAL '425' DAY", "array(INTERVAL '14' MONTH)[0]"],
+)
+def test_intervals_of_the_source_are_added_to_dates(spark: SparkSession, tmp_path: Path, interval: str) -> None:
+    table = make(spark, tmp_path / "t", "id int, d date", [(1, date(2020, 1, 1)), (2, date(2020, 1, 31))])
+    changes = spark.sql(f"SELECT id, {interval} AS i FROM VALUES (2), (3) AS v(id)").alias("s")
+    merge = table.merge(changes, "t.id = s.id").whenMatchedUpdate("s.i IS NOT NULL", {"d": "CAST(t.d + s.i AS DATE)"})
+    report = merge.whenNotMatchedInsert(values={"id": "s.id", "d": "CAST(DATE'2020-01-31' + s.i AS DATE)"}).run()
+    assert (report.updated, report.inserted) == (1, 1)
+    day = date(2021, 3, 31)
+    assert content(spark, tmp_path / "t") == [(1, date(2020, 1, 1)), (2, day), (3, day)]

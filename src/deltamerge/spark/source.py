@@ -14,8 +14,10 @@ from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from deltamerge.spark.adapter import estimated_bytes, is_file_scan
 from deltamerge.spark.expression import only
@@ -85,6 +87,8 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     """
     spark = source.sparkSession
     chosen, schema = _chosen(source, columns)
+    if not _fits_arrow(schema):
+        return _checkpointed(chosen, schema)
     estimate = estimated_bytes(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
         return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
@@ -113,6 +117,23 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     else:
         table = collect(kept, "deltamerge: read the materialized source", schema)
     return _local(spark, schema, table)
+
+
+def _fits_arrow(schema: T.StructType) -> bool:
+    """Whether Arrow has the types of all columns: it lacks those of some intervals."""
+    try:
+        to_arrow_schema(schema)
+    except PySparkTypeError:
+        return False
+    return True
+
+
+def _checkpointed(chosen: Frame, schema: T.StructType) -> Source:
+    """Rows that never leave Spark."""
+    with translating(), settings(chosen.sparkSession):
+        kept = chosen.localCheckpoint(eager=False)
+    rows, size, _ = _counted(positional(kept), schema, ())
+    return Source(lambda: kept, rows, size)
 
 
 def _scanned(chosen: Frame, schema: T.StructType, estimate: int, unkept_from: int) -> Source | None:
