@@ -59,6 +59,14 @@ def test_a_source_joined_of_frames_with_aliases(spark: SparkSession, tmp_path: P
     assert content(spark, tmp_path / "t") == [ROWS[0], (2, "x", 77), ROWS[2], (5, "y", 8)]
 
 
+@pytest.mark.parametrize("star", ["*", "s.*", "t.*"])
+def test_a_star_is_no_value(spark: SparkSession, tmp_path: Path, star: str) -> None:
+    merge = make(spark, tmp_path / "t", SCHEMA, ROWS).merge(source(spark, SCHEMA, ROWS), "t.id = s.id")
+    for value in (F.col(star), F.struct(F.col(star)), f"concat_ws('|', {star})"):
+        with refused(tmp_path / "t", DeltaAnalysisException, "INVALID_USAGE_OF_STAR_OR_REGEX", "UPDATE"):
+            merge.whenMatchedUpdate(set={"name": value}).execute()
+
+
 def test_a_name_of_several_joined_frames_needs_an_alias(spark: SparkSession, tmp_path: Path) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
     one = spark.createDataFrame([(2, 7)], "id int, n int").alias("a")

@@ -87,12 +87,12 @@ def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -
         frame = frame.where(check.expression.column)
         # Unlike a filter, a join takes no condition that another evaluation could answer otherwise.
         frame = frame.join(_one(frame.sparkSession), check.expression.column, "left_semi")
+    starred = [check.expression.column for check in values if _STAR.search(check.expression.text)]
+    if starred:
+        _refuse_stars(frame, starred)
     computed = [check.expression.column.isNull() for check in values if not name_parts(check.expression.tree)]
     if computed:
         frame = frame.where(F.array(*computed).isNotNull())  # no aggregate, window function or generator gets through
-    starred = [check.expression.column.isNull() for check in values if _STAR.search(check.expression.text)]
-    if starred:
-        _refuse_stars(frame, starred)
     columns = [check.expression.column.alias(f"c{number}") for number, check in enumerate(values)]
     fields = frame.select(F.lit(1).alias("one"), *columns).schema.fields
     return [field.dataType for field in fields[1:]]
