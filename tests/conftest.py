@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.sampling import covering
+from tests.sampling import covering, single
 
 pytest_plugins = ["tests.stores.fixtures"]
 
@@ -44,7 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--store") != "local":
         kept = [item for item in kept if _runs_on_stores(item)]
     if "DELTAMERGE_TEST_ALL" not in os.environ:
-        chosen = set(covering([item for item in kept if item.path.parent.name == "e2e"]))
+        choose = single if config.getoption("--connect") else covering
+        chosen = set(choose([item for item in kept if item.path.parent.name == "e2e"]))
         kept = [item for item in kept if item.path.parent.name != "e2e" or item in chosen]
     if dropped := [item for item in items if item not in kept]:
         config.hook.pytest_deselected(items=dropped)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
@@ -16,16 +16,30 @@ SETTINGS = frozenset(
 
 def covering(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Of each test the fewest variants that have every value of every setting, in the order given."""
+    return _kept(items, _covering)
+
+
+def single(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Of each test one variant, in the order given."""
+    return _kept(items, lambda variants: variants[:1])
+
+
+def _kept(items: Sequence[pytest.Item], choose: Callable[[list[pytest.Item]], list[pytest.Item]]) -> list[pytest.Item]:
     groups: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
     for item in items:
         groups[_test(item)].append(item)
-    kept = {id(item) for (name, *_), group in groups.items() for item in _chosen(name, group)}
+    kept = {id(item) for (name, *_), group in groups.items() for item in choose(_turned(name, group))}
     return [item for item in items if id(item) in kept]
 
 
-def _chosen(name: str, group: list[pytest.Item]) -> list[pytest.Item]:
+def _turned(name: str, group: list[pytest.Item]) -> list[pytest.Item]:
+    """A test's variants, beginning with one that depends on its name."""
     start = zlib.crc32(name.encode()) % len(group)
-    left, missing = group[start:] + group[:start], set().union(*map(_values, group))
+    return group[start:] + group[:start]
+
+
+def _covering(group: list[pytest.Item]) -> list[pytest.Item]:
+    left, missing = group[:], set().union(*map(_values, group))
     chosen = []
     while missing:
         best = max(left, key=lambda item: len(_values(item) & missing))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sampling import covering
+from tests.sampling import covering, single
 
 pytest_plugins = ["pytester"]
 
@@ -41,6 +41,13 @@ def test_tests_without_settings_all_stay_in_order(items: list[pytest.Item]) -> N
     kept = covering(items)
     assert [item.name for item in kept if "settings" not in item.name] == ["test_others[a]", "test_others[b]", "test_plain"]
     assert kept == sorted(kept, key=items.index)
+
+
+def test_one_variant_of_each_test_is_another_for_another_test(items: list[pytest.Item]) -> None:
+    kept = single(items)
+    assert [item.name.split("[")[0] for item in kept] == ["test_settings"] * 3 + ["test_others"] * 2 + ["test_plain"]
+    assert {item.callspec.params["seed"] for item in kept if "settings" in item.name} == {0, 1, 2}
+    assert single(kept) == kept
 
 
 def test_what_is_asked_for_by_name_stays(items: list[pytest.Item]) -> None:
