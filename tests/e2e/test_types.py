@@ -225,15 +225,21 @@ def test_two_level_lists_and_missing_columns(spark: SparkSession, tmp_path: Path
     )
 
 
-@pytest.mark.parametrize(
-    "interval",
-    ["INTERVAL '1-2' YEAR TO MONTH", "make_interval(1, 2, 0, 0)", "INTERVAL '425' DAY", "array(INTERVAL '14' MONTH)[0]"],
-)
-def test_intervals_of_the_source_are_added_to_dates(spark: SparkSession, tmp_path: Path, interval: str) -> None:
+INTERVALS = {
+    "of months": ("INTERVAL '1-2' YEAR TO MONTH", "s.i"),
+    "of the calendar": ("make_interval(1, 2, 0, 0)", "s.i"),
+    "of days": ("INTERVAL '425' DAY", "s.i"),
+    "nested": ("named_struct('in', map('k', array(INTERVAL '14' MONTH)))", "s.i.in['k'][0]"),
+}
+
+
+@pytest.mark.parametrize("name", list(INTERVALS))
+def test_intervals_of_the_source_are_added_to_dates(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    given, interval = INTERVALS[name]
     table = make(spark, tmp_path / "t", "id int, d date", [(1, date(2020, 1, 1)), (2, date(2020, 1, 31))])
-    changes = spark.sql(f"SELECT id, {interval} AS i FROM VALUES (2), (3) AS v(id)").alias("s")
-    merge = table.merge(changes, "t.id = s.id").whenMatchedUpdate("s.i IS NOT NULL", {"d": "CAST(t.d + s.i AS DATE)"})
-    report = merge.whenNotMatchedInsert(values={"id": "s.id", "d": "CAST(DATE'2020-01-31' + s.i AS DATE)"}).run()
+    changes = spark.sql(f"SELECT id, {given} AS i, timestamp'2020-01-01' AS at FROM VALUES (2), (3) AS v(id)").alias("s")
+    merge = table.merge(changes, "t.id = s.id").whenMatchedUpdate("s.at > t.d - 99", {"d": f"CAST(t.d + {interval} AS DATE)"})
+    report = merge.whenNotMatchedInsert(values={"id": "s.id", "d": f"CAST(DATE'2020-01-31' + {interval} AS DATE)"}).run()
     assert (report.updated, report.inserted) == (1, 1)
     day = date(2021, 3, 31)
     assert content(spark, tmp_path / "t") == [(1, date(2020, 1, 1)), (2, day), (3, day)]

@@ -14,10 +14,8 @@ from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkTypeError
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from deltamerge.spark.adapter import estimated_bytes, is_file_scan
 from deltamerge.spark.expression import only
@@ -119,13 +117,16 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     return _local(spark, schema, table)
 
 
-def _fits_arrow(schema: T.StructType) -> bool:
-    """Whether Arrow has the types of all columns: it lacks those of some intervals."""
-    try:
-        to_arrow_schema(schema)
-    except PySparkTypeError:
-        return False
-    return True
+def _fits_arrow(type: T.DataType) -> bool:
+    """Whether PySpark makes Arrow of a type: of intervals it does so for those of days and times alone."""
+    match type:
+        case T.StructType():
+            return all(_fits_arrow(field.dataType) for field in type)
+        case T.ArrayType():
+            return _fits_arrow(type.elementType)
+        case T.MapType():
+            return _fits_arrow(type.keyType) and _fits_arrow(type.valueType)
+    return not isinstance(type, T.YearMonthIntervalType | T.CalendarIntervalType)
 
 
 def _checkpointed(chosen: Frame, schema: T.StructType) -> Source:
