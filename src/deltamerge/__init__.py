@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from deltamerge._version import __version__
 from deltamerge.commands.write import write_table
-from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
 from deltamerge.log.feed import feed_of
 from deltamerge.log.feed_range import FeedBounds
@@ -20,6 +19,7 @@ from deltamerge.spark.feed import feed_frame
 from deltamerge.spark.reading import snapshot_frame
 from deltamerge.spark.session import time_zone
 from deltamerge.spark.storage import open_table
+from deltamerge.spark.travel import several_times
 from deltamerge.tables import DeltaTable
 
 __all__ = ["DeltaTable", "__version__", "read", "read_changes", "sql", "write"]
@@ -40,11 +40,7 @@ def read(
     environment. Raises an AnalysisException when there is no table, no such version, or none at that time.
     """
     if version is not None and timestamp is not None:
-        raise AnalysisError(
-            "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
-            "Cannot specify time travel in multiple formats: both a version and a timestamp are given.",
-            hint="Leave one of them out.",
-        )
+        raise several_times()
     time = None if timestamp is None else milliseconds(timestamp, time_zone(spark))
     return snapshot_frame(spark, open_table(spark, path, storage_options).snapshot(version, time))
 

@@ -9,7 +9,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+import deltamerge
 from deltamerge.exceptions import DeltaAnalysisException, DeltaMultipleMatchException
+from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import refused
 from tests.e2e.tables import content, make, source
 
@@ -57,6 +59,20 @@ def test_a_source_joined_of_frames_with_aliases(spark: SparkSession, tmp_path: P
         merge = merge.whenNotMatchedInsert(values={"id": F.col("a.id"), "name": F.col("b.label"), "n": F.col("a.n")})
     merge.execute()
     assert content(spark, tmp_path / "t") == [ROWS[0], (2, "x", 77), ROWS[2], (5, "y", 8)]
+
+
+def test_the_builder_takes_names_as_pyspark_does(spark: SparkSession, tmp_path: Path) -> None:
+    """As its methods take them: blanks and signs belong to a name, no SQL is in it."""
+    schema, properties = "id int, `a b` int, `c-d` int, st struct<`x y`: int>", {"delta.columnMapping.mode": "name"}
+    deltamerge.write(spark.createDataFrame([(1, 1, 1, (1,))], schema), str(tmp_path / "t"), properties=properties)
+    merge = DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t").merge(source(spark, "id int", [(1,)]), "t.id = s.id")
+    merge.whenMatchedUpdate(set={"t.a b": "7", "c-d": "8", "st.x y": "9"}).execute()
+    assert content(spark, tmp_path / "t") == [(1, 7, 8, (9,))]
+    for name, condition in ((" id ", "DELTA_MERGE_UNRESOLVED_EXPRESSION"), ("id /* 1 */", "DELTA_MERGE_UNRESOLVED_EXPRESSION")):
+        with refused(tmp_path / "t", DeltaAnalysisException, condition):
+            merge.whenMatchedUpdate(set={name: "1"}).execute()
+    with refused(tmp_path / "t", DeltaAnalysisException, "INVALID_ATTRIBUTE_NAME_SYNTAX", "'t..id'"):
+        merge.whenMatchedUpdate(set={"t..id": "1"}).execute()
 
 
 @pytest.mark.parametrize("star", ["*", "s.*", "t.*"])

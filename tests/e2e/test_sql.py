@@ -79,6 +79,131 @@ def test_a_query_over_delta_paths_and_ctes(spark: SparkSession, path: str, chang
     assert not [table.name for table in spark.catalog.listTables() if "deltamerge" in table.name]
 
 
+@pytest.mark.parametrize(
+    ("source", "condition", "value"),
+    [
+        ("changes AS delta", "t.id = delta.`id`", "delta.`n`"),
+        ("(SELECT id, named_struct('n', n) AS delta FROM changes) s", "t.id = s.id", "delta.`n`"),
+        ("(SELECT delta.`id`, delta.`n` FROM changes delta, delta.`{path}` d WHERE delta.`id` = d.id) s", "t.id = s.id", "s.`n`"),
+    ],
+    ids=["alias", "struct", "alias in a query"],
+)
+def test_a_column_of_what_is_called_delta_is_no_path(
+    spark: SparkSession, path: str, changes: str, source: str, condition: str, value: str
+) -> None:
+    text = f"MERGE INTO delta.`{path}` t USING {source.format(path=path)} ON {condition} WHEN MATCHED THEN UPDATE SET n = {value}"
+    deltamerge.sql(spark, text)
+    assert rows(spark, path) == [(1, "a", 10), (2, "b", 21)]
+
+
+@pytest.fixture
+def older(spark: SparkSession, path: str) -> str:
+    """The table when version 0 is no more its newest."""
+    DeltaTable.forPath(spark, path).update(set={"n": "n + 100"})
+    return path
+
+
+TRAVELS = [
+    "VERSION AS OF 0",
+    "FOR SYSTEM_VERSION AS OF '0' x",
+    "TIMESTAMP AS OF '{at}'",
+    "FOR SYSTEM_TIME AS OF TIMESTAMP'{at}' AS x",
+]
+
+
+@pytest.mark.parametrize("travel", [*TRAVELS, "TIMESTAMP AS OF timestamp_millis({ms}) x"])
+def test_queries_read_a_version_or_time(spark: SparkSession, older: str, travel: str) -> None:
+    (at,) = DeltaTable.forPath(spark, older).history().where("version = 0").selectExpr("string(timestamp)").first()
+    (ms,) = spark.sql(f"SELECT unix_millis(TIMESTAMP'{at}')").first()
+    query = f"SELECT id, n + 1 AS n FROM delta.`{older}` {travel.format(at=at, ms=ms)} WHERE id = 1"
+    deltamerge.sql(spark, f"MERGE INTO delta.`{older}` t USING ({query}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n")
+    assert rows(spark, older) == [(1, "a", 11), (2, "b", 120)]
+
+
+@pytest.mark.parametrize(
+    "source", ["delta.`{path}@v0` s", "(SELECT * FROM delta.`{path}@v0`) s", "(TABLE delta.`{path}@{at}`) s"]
+)
+def test_a_path_may_say_its_version_or_time(spark: SparkSession, older: str, source: str) -> None:
+    history = DeltaTable.forPath(spark, older).history().where("version = 0")
+    (at,) = history.selectExpr("date_format(timestamp, 'yyyyMMddHHmmssSSS')").first()
+    source = source.format(path=older, at=at)
+    deltamerge.sql(spark, f"MERGE INTO delta.`{older}` t USING {source} ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n")
+    assert rows(spark, older) == [(1, "a", 10), (2, "b", 20)]
+
+
+def test_a_table_whose_path_looks_like_a_version_is_that_table(spark: SparkSession, older: str) -> None:
+    deltamerge.write(spark.createDataFrame([(1, 7)], "id int, n int"), f"{older}@v0")
+    text = f"MERGE INTO delta.`{older}` t USING delta.`{older}@v0` s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n"
+    deltamerge.sql(spark, text)
+    assert rows(spark, older) == [(1, "a", 7), (2, "b", 120)]
+
+
+def test_scalar_queries_and_parameters_read_a_version(spark: SparkSession, older: str, changes: str) -> None:
+    query = f"(SELECT max(n) FROM delta.`{older}` VERSION AS OF :v)"
+    text = f"MERGE INTO delta.`{older}` t USING changes s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = {query}"
+    deltamerge.sql(spark, text, {"v": 0})
+    assert rows(spark, older) == [(1, "a", 110), (2, "b", 20)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "condition"),
+    [
+        ("delta.`{path}` VERSION AS OF 7", AnalysisException, "DELTA_VERSION_NOT_FOUND"),
+        ("delta.`{path}` VERSION AS OF 'x'", IllegalArgumentException, "DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE"),
+        ("delta.`{path}` TIMESTAMP AS OF 'x'", AnalysisException, "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT"),
+        ("delta.`{path}` TIMESTAMP AS OF '2000-01-01'", AnalysisException, "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"),
+        ("delta.`{path}@v0` VERSION AS OF 0", AnalysisException, "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS"),
+        ("delta.`{path}@20009999000000000`", AnalysisException, "DELTA_TIMESTAMP_INVALID"),
+    ],
+)
+def test_versions_that_are_not_there(spark: SparkSession, older: str, name: str, kind: type[Exception], condition: str) -> None:
+    query = f"SELECT * FROM {name.format(path=older)}"
+    text = f"MERGE INTO delta.`{older}` t USING ({query}) s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    with pytest.raises(kind, match=condition):
+        deltamerge.sql(spark, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("delta.`{path}` VERSION AS OF 0", ParseException), ("delta.`{path}@v0`", AnalysisException)]
+)
+def test_a_target_has_no_version(spark: SparkSession, older: str, changes: str, name: str, kind: type[Exception]) -> None:
+    text = f"MERGE INTO {name.format(path=older)} t USING changes s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    with pytest.raises(kind):
+        deltamerge.sql(spark, text)
+    assert rows(spark, older) == [(1, "a", 110), (2, "b", 120)]
+
+
+@pytest.mark.parametrize(
+    "query", ["(FROM c SELECT max(n))", "(TABLE c)", "(WITH d AS (SELECT n FROM c) SELECT max(n) FROM d)", "((SELECT n FROM c))"]
+)
+def test_with_queries_are_known_to_each_query(spark: SparkSession, path: str, changes: str, query: str) -> None:
+    source = "(WITH d AS (SELECT * FROM changes) SELECT d.id FROM d, c) s"
+    deltamerge.sql(
+        spark,
+        f"""WITH c AS (SELECT 5 AS n) MERGE INTO delta.`{path}` t USING {source} ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET n = {query};;""",
+    )
+    assert rows(spark, path) == [(1, "a", 10), (2, "b", 5)]
+
+
+def test_names_that_expressions_make(spark: SparkSession, path: str, changes: str) -> None:
+    deltamerge.sql(
+        spark,
+        """MERGE INTO IDENTIFIER(:table) t USING IDENTIFIER('chan' || 'ges') s ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET IDENTIFIER('t.n') = IDENTIFIER('s.n'), t.IDENTIFIER('name') = s.name
+        WHEN NOT MATCHED THEN INSERT (IDENTIFIER('id')) VALUES (s.id)""",
+        {"table": f"delta.`{path}`"},
+    )
+    assert rows(spark, path) == [(1, "a", 10), (2, "B", 21), (3, None, None)]
+
+
+@pytest.mark.parametrize("expression", ["'a b'", "1", "NULL"])
+def test_an_expression_that_makes_no_name_is_refused(spark: SparkSession, path: str, changes: str, expression: str) -> None:
+    text = f"MERGE INTO delta.`{path}` t USING changes s ON t.id = s.id WHEN MATCHED THEN UPDATE SET IDENTIFIER({expression}) = 1"
+    with pytest.raises(ParseException, match=r"PARSE_SYNTAX_ERROR.*IDENTIFIER"):
+        deltamerge.sql(spark, text)
+
+
 def test_the_target_as_its_own_source(spark: SparkSession, path: str) -> None:
     deltamerge.sql(
         spark,
@@ -98,6 +223,28 @@ def test_a_table_of_the_catalog(spark: SparkSession, path: str, changes: str) ->
         assert rows(spark, path) == [(1, "a", 10), (2, "B", 21), (3, "C", 30)]
     finally:
         spark.sql("DROP TABLE listed")
+
+
+@pytest.mark.local(reason="Spark makes the catalog's table, without a connector to the store")
+@pytest.mark.parametrize("target", ["listed", "default.listed", "spark_catalog.default.listed"])
+def test_a_table_of_the_catalog_by_more_or_less_of_its_name(spark: SparkSession, path: str, target: str) -> None:
+    deltamerge.write(spark.sql("SELECT 2 AS id, 21 AS n"), f"{path}2")
+    spark.sql(f'CREATE TABLE listed USING parquet LOCATION "{path}"')
+    spark.sql(f'CREATE TABLE listed2 USING parquet LOCATION "{path}2"')
+    try:
+        deltamerge.sql(
+            spark,
+            f"""MERGE INTO {target} USING default.listed2 ON spark_catalog.default.listed.id = spark_catalog.default.listed2.id
+            WHEN MATCHED AND Default.listed.n > 1 THEN UPDATE SET
+                spark_catalog.default.listed.n = default.listed.n + listed2.n, default.listed.name = 'k', listed.id = 2""",
+        )
+        assert rows(spark, path) == [(1, "a", 10), (2, "k", 41)]
+        query = "SELECT id, n FROM default.listed VERSION AS OF 0"
+        deltamerge.sql(spark, f"MERGE INTO {target} t USING ({query}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n")
+        assert rows(spark, path) == [(1, "a", 10), (2, "k", 20)]
+    finally:
+        spark.sql("DROP TABLE listed")
+        spark.sql("DROP TABLE listed2")
 
 
 @pytest.mark.local(reason="Spark writes and reads the other format, without a connector to the store")
@@ -126,6 +273,16 @@ def test_parameters(spark: SparkSession, path: str, changes: str, arguments: obj
     )
     deltamerge.sql(spark, text, args=arguments)  # type: ignore[arg-type]
     assert rows(spark, path) == [(1, "a", 10), (2, "it's \\ \n", 7)]
+
+
+def test_parameters_called_like_keywords(spark: SparkSession, path: str, changes: str) -> None:
+    deltamerge.sql(
+        spark,
+        f"""MERGE INTO delta.`{path}` t USING changes s ON t.id = s.id AND s.n > :when AND s.n > :then
+        WHEN MATCHED AND s.n > :then THEN UPDATE SET n = (:end + 1), name = :case""",
+        {"when": 1, "then": 2, "end": 3, "case": "c"},
+    )
+    assert rows(spark, path) == [(1, "a", 10), (2, "c", 4)]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from deltamerge.merge.scope import Scope
 from deltamerge.protocol.demands import default_of
 from deltamerge.protocol.schema import DataType, PrimitiveType, StructField, StructType, is_void
 from deltamerge.spark.analysis import unresolved
+from deltamerge.spark.attributes import attribute_parts
 from deltamerge.spark.expression import Expression, from_name, from_user, null, quoted
 from deltamerge.spark.schema import spark_type
-from deltamerge.spark.sqltext import column_reference, name_parts
 
 TARGET = "__deltamerge_target"
 SOURCE = "__deltamerge_source"
@@ -77,7 +77,7 @@ def _path(name: str, clause: Clause, scope: Scope, evolves: bool) -> Path:
 
     A name that the target does not have may be the source's, if the clause may add to the schema.
     """
-    parts = name_parts(column_reference(name)) or [name]
+    parts = attribute_parts(name)
     qualified = len(parts) > 1 and parts[0].lower() == scope.target_alias.lower()
     own = parts[1:] if qualified else parts
     found = path_in(scope.target, own, scope.case_sensitive)

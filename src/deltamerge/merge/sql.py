@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from deltamerge.log.table import DeltaLog
 from deltamerge.merge.clauses import Assignment, Clause, MergeSpec
 from deltamerge.merge.run import explained, run_merge
 from deltamerge.merge.statement import SqlClause, Statement, parse_merge, says_merge
-from deltamerge.spark.catalog import PathViews, location_of, named_frame, query_frame
-from deltamerge.spark.expression import from_user
+from deltamerge.spark.attributes import attribute_of
+from deltamerge.spark.catalog import PathViews, location_of, named_frame
+from deltamerge.spark.expression import Expression, from_user
 from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.identifiers import with_identifiers
 from deltamerge.spark.literals import Arguments, with_arguments
+from deltamerge.spark.queries import query_frame
 from deltamerge.spark.rows import one_row
-from deltamerge.spark.sqltext import name_parts_of, with_ctes, with_short_names
+from deltamerge.spark.sqltables import with_ctes, with_short_names
+from deltamerge.spark.sqltext import name_parts_of
 from deltamerge.spark.storage import open_table
 from deltamerge.spark.variables import with_variables
 
@@ -28,7 +33,7 @@ def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Fr
     if not says_merge(merge) or parse_merge(merge) is None:
         frame: Frame = spark.sql(text) if arguments is None else spark.sql(text, arguments)  # type: ignore[arg-type]
         return frame
-    statement = parse_merge(with_arguments(merge, arguments))
+    statement = parse_merge(with_identifiers(spark, with_arguments(merge, arguments)))
     assert statement is not None
     with PathViews(spark) as views:
         bound = bind(spark, statement, views)
@@ -52,13 +57,20 @@ def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStateme
     short = [statement.target] if statement.target_alias is None else []
     short += [source_name] if statement.source_alias is None and source_name else []
 
-    def ready(text: str) -> str:
-        return views.named(with_ctes(with_short_names(text, short), statement.ctes))
+    @cache
+    def home() -> tuple[str, str]:
+        return spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
+
+    def named(text: str) -> str:
+        return attribute_of(name_parts_of(with_short_names(text, short, home)))
+
+    def ready(text: str) -> Expression:
+        return from_user(views.named(with_ctes(with_short_names(text, short, home), statement.ctes)))
 
     spec = MergeSpec(
         _source(spark, statement, source_name, views),
-        from_user(ready(statement.condition)),
-        tuple(_clause(clause, ready) for clause in statement.clauses),
+        ready(statement.condition),
+        tuple(_clause(clause, named, ready) for clause in statement.clauses),
         statement.target_alias or statement.target[-1],
         statement.source_alias or (source_name[-1] if source_name else None),
         statement.with_schema_evolution or None,
@@ -70,16 +82,16 @@ def _source(spark: Session, statement: Statement, name: tuple[str, ...], views: 
     if name:
         return named_frame(spark, name)
     query = statement.source if statement.source_is_query else f"TABLE {statement.source}"
-    frame = query_frame(spark, views.named(f"{statement.ctes} {query}"))
+    frame = query_frame(spark, views.named(with_ctes(f"({query})", statement.ctes)))
     return frame if statement.source_is_query else frame.alias(statement.source.strip("`"))
 
 
-def _clause(clause: SqlClause, ready: Callable[[str], str]) -> Clause:
+def _clause(clause: SqlClause, named: Callable[[str], str], ready: Callable[[str], Expression]) -> Clause:
     return Clause(
         clause.side,
         clause.action,
-        None if clause.condition is None else from_user(ready(clause.condition)),
-        tuple(Assignment(column, None if value is None else from_user(ready(value))) for column, value in clause.assignments),
+        None if clause.condition is None else ready(clause.condition),
+        tuple(Assignment(named(column), None if value is None else ready(value)) for column, value in clause.assignments),
         clause.star,
-        clause.excluded,
+        tuple(map(named, clause.excluded)),
     )

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token
 
 from deltamerge.errors import ParseError
 from deltamerge.merge.clauses import Action, Side
-from deltamerge.spark.sqltext import tokens_of
+from deltamerge.spark.sqltext import is_name, keyword_at, makes_name, name_parts_of, opened, tokens_of
 
 T = TypeVar("T")
 _EXPLAIN = re.compile(
@@ -37,7 +37,10 @@ class SqlClause:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A MERGE statement in text. `target` and `source` are names, unless the source is a query; `ctes` begins with WITH."""
+    """A MERGE statement in text. `target` and `source` are names, unless the source is a query; `ctes` begins with WITH.
+
+    `target` is () where IDENTIFIER(..) is yet to be evaluated.
+    """
 
     target: tuple[str, ...]
     target_alias: str | None
@@ -67,7 +70,10 @@ def parse_merge(text: str) -> Statement | None:
             raise ParseError("PARSE_SYNTAX_ERROR", f"Not SQL: {text!r}.", hint="Look for a quote that isn't closed.")
         return None
     reader = _Reader(text, tokens)
-    ctes = reader.ctes() if reader.sees("WITH") else ""
+    try:
+        ctes = reader.ctes() if reader.sees("WITH") else ""
+    except ParseError:  # it may be any statement: Spark says what is wrong with it
+        return None
     return _statement(reader, ctes, explain is not None) if reader.take("MERGE") else None
 
 
@@ -77,18 +83,22 @@ def _statement(reader: _Reader, ctes: str, explain: bool) -> Statement:
         reader.expect("SCHEMA")
         reader.expect("EVOLUTION")
     reader.expect("INTO")
-    target = reader.name()
+    target = name_parts_of(reader.name_text())
     target_alias = reader.alias("USING")
     reader.expect("USING")
     is_query = reader.sees("(")
     source = reader.enclosed() if is_query else reader.name_text()
+    if not is_query and reader.sees("("):
+        hint = "Write a table-valued function as a query, as in USING (SELECT * FROM range(5)) s."
+        raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error", hint)
     source_alias = reader.alias("ON")
     reader.expect("ON")
     condition = reader.expression("WHEN")
     clauses = []
     while reader.take("WHEN"):
         clauses.append(_clause(reader))
-    reader.take(";")
+    while reader.take(";"):
+        pass
     if not reader.done:
         raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error")
     _check_clauses(reader, clauses)
@@ -177,11 +187,8 @@ class _Reader:
         return self._at >= len(self._tokens)
 
     def sees(self, word: str, ahead: int = 0) -> bool:
-        """Whether the next token is this keyword or sign; a quoted name is neither."""
-        if self._at + ahead >= len(self._tokens):
-            return False
-        token = self._tokens[self._at + ahead]
-        return token.token_type not in _QUOTED and token.text.upper() == word
+        """Whether the next token is this keyword or sign; a quoted name or a part of a dotted one is neither."""
+        return keyword_at(self._tokens, self._at + ahead) == word
 
     def take(self, word: str) -> bool:
         found = self.sees(word)
@@ -193,38 +200,46 @@ class _Reader:
             raise self.error("PARSE_SYNTAX_ERROR", f"Syntax error: {word} expected")
 
     def ctes(self) -> str:
-        """WITH and its queries, up to the statement that they belong to."""
-        begin, depth = self._at, 0
-        while not self.done and not (depth == 0 and self._at > begin and self.sees("MERGE")):
-            depth += self.sees("(") - self.sees(")")
-            self._at += 1
+        """WITH and its queries."""
+        begin = self._at
+        self.expect("WITH")
+        self.take("RECURSIVE")
+        self._named_query()
+        while self.take(","):
+            self._named_query()
         return self._slice(begin, self._at)
 
-    def name(self) -> tuple[str, ...]:
-        """A name of one or several parts, unquoted."""
-        parts = [self._part()]
-        while self.take("."):
-            parts.append(self._part())
-        return tuple(parts)
+    def _named_query(self) -> None:
+        """A name with whatever says what it stands for: `(columns)`, `MAX RECURSION LEVEL n`, AS, `(query)`."""
+        self._part()
+        while self.sees("(") or self.take("AS") or self._takes_limit():
+            if self.sees("("):
+                self.enclosed()
+
+    def _takes_limit(self) -> bool:
+        found = self.sees("MAX") and self.sees("RECURSION", 1)
+        self._at += 4 * found
+        return found
 
     def name_text(self) -> str:
         """A name as it is written."""
         begin = self._at
-        if self.take("IDENTIFIER") and self.sees("("):
-            self.enclosed()
-        else:
-            self._at = begin
-            self.name()
+        self._part_or_identifier()
+        while self.take("."):
+            self._part_or_identifier()
         return self._slice(begin, self._at)
 
+    def _part_or_identifier(self) -> None:
+        made = not self.done and makes_name(self._tokens, self._at)
+        self._part()
+        if made:
+            self.enclosed()
+
     def _part(self) -> str:
-        if self.done or not (self._token.token_type is TokenType.IDENTIFIER or self._is_word()):
+        if self.done or not is_name(self._token):
             raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a name expected")
         self._at += 1
         return str(self._tokens[self._at - 1].text)
-
-    def _is_word(self) -> bool:
-        return self._token.token_type not in _QUOTED and self._token.text.replace("_", "a").isalnum()
 
     def alias(self, follows: str) -> str | None:
         """An alias before the keyword that follows it."""
@@ -270,12 +285,9 @@ class _Reader:
         return self._slice(begin, self._at)
 
     def _skip(self, ends: Callable[[], bool]) -> None:
-        depth = 0
-        while not self.done and (depth or not ends()):
-            name = self._at and self._tokens[self._at - 1].token_type is TokenType.DOT
-            opens = any(map(self.sees, ("(", "[", "{"))) or (self.sees("CASE") and not (name or self.sees(".", 1)))
-            closes = any(map(self.sees, (")", "]", "}"))) or (self.sees("END") and depth > 0 and not name)
-            depth += opens - closes
+        openers: tuple[str, ...] = ()
+        while not self.done and (openers or not ends()):
+            openers = opened(openers, keyword_at(self._tokens, self._at))
             self._at += 1
 
     @property
@@ -285,7 +297,7 @@ class _Reader:
     def _slice(self, begin: int, end: int) -> str:
         return self._text[self._tokens[begin].start : self._tokens[end - 1].end + 1] if end > begin else ""
 
-    def error(self, condition: str, message: str) -> ParseError:
+    def error(self, condition: str, message: str, hint: str | None = None) -> ParseError:
         """An error at the current place, with the line and a mark below it."""
         place = len(self._text) if self.done else self._token.start
         number = self._text.count("\n", 0, place) + 1
@@ -296,7 +308,5 @@ class _Reader:
             condition,
             f"{message}, at or near {near} (line {number}, position {place - first}).\n{line}\n{' ' * (place - first)}^^^",
             parameters={"line": number, "position": place - first},
+            hint=hint,
         )
-
-
-_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING)

@@ -10,12 +10,14 @@ from typing import Self
 from pyspark.errors import AnalysisException
 
 from deltamerge.errors import AnalysisError, DeltaMergeError, TableNotFoundError
-from deltamerge.spark.analysis import plain_message
 from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
+from deltamerge.spark.queries import query_frame, refusal
 from deltamerge.spark.reading import snapshot_frame
-from deltamerge.spark.sqltext import paths_in
+from deltamerge.spark.sqltables import TableName, tables_in
+from deltamerge.spark.sqltext import replaced
 from deltamerge.spark.storage import open_table
+from deltamerge.spark.travel import snapshot_at
 
 
 def location_of(spark: Session, name: Sequence[str]) -> str:
@@ -33,31 +35,18 @@ def location_of(spark: Session, name: Sequence[str]) -> str:
 
 def named_frame(spark: Session, name: Sequence[str]) -> Frame:
     """The rows of a table or view by name; a Delta table is read by this library. Raises AnalysisError."""
-    try:
-        location = _path_in(name) or _catalog_location(spark, name)
-    except AnalysisError:  # a file by its format, as in parquet.`path`, or nothing: the query says which
-        location = None
+    location = _location_if_delta(spark, name)
     if location is not None:
-        return snapshot_frame(spark, open_table(spark, location).snapshot())
+        return snapshot_frame(spark, snapshot_at(spark, location))
     return query_frame(spark, f"TABLE {_text(name)}").alias(name[-1])
 
 
-def query_frame(spark: Session, query: str) -> Frame:
-    """The rows of a query, lazily. Raises AnalysisError."""
-    try:
-        frame: Frame = spark.sql(query)
-        frame.schema  # noqa: B018 - a Connect client analyses only when asked
-        return frame
-    except AnalysisException as error:
-        raise _analysis(error) from error
-
-
 class PathViews:
-    """Temporary views that stand for delta.`path` in queries, dropped on leaving."""
+    """Temporary views that stand for Delta tables in queries, dropped on leaving."""
 
     def __init__(self, spark: Session) -> None:
         self._spark = spark
-        self._views: dict[str, str] = {}
+        self._views: dict[tuple[tuple[str, ...], str | None, str | None], str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -67,17 +56,29 @@ class PathViews:
             self._spark.catalog.dropTempView(view)
 
     def named(self, text: str) -> str:
-        """The text with each delta.`path` replaced by a view of the table there."""
-        for first, behind, path in reversed(paths_in(text)):
-            text = text[:first] + self._view(path) + text[behind:]
-        return text
+        """The text with each delta.`path`, and each Delta table at a version or time, replaced by a view of the table there."""
+        views = [(table.first, table.behind, self._view(table)) for table in tables_in(text)]
+        return replaced(text, [(first, behind, view) for first, behind, view in views if view is not None])
 
-    def _view(self, path: str) -> str:
-        if path not in self._views:
+    def _view(self, table: TableName) -> str | None:
+        key = (table.parts, table.version, table.timestamp)
+        if key not in self._views:
+            location = _location_if_delta(self._spark, table.parts)
+            if location is None:
+                return None
             name = f"__deltamerge_{uuid.uuid4().hex}"
-            snapshot_frame(self._spark, open_table(self._spark, path).snapshot()).createOrReplaceTempView(name)
-            self._views[path] = name
-        return self._views[path]
+            snapshot = snapshot_at(self._spark, location, table.version, table.timestamp)
+            snapshot_frame(self._spark, snapshot).createOrReplaceTempView(name)
+            self._views[key] = name
+        return self._views[key]
+
+
+def _location_if_delta(spark: Session, name: Sequence[str]) -> str | None:
+    """Where the Delta table of this name lies; None for what is none, or is not there: the query says which."""
+    try:
+        return _path_in(name) or _catalog_location(spark, name)
+    except AnalysisError:
+        return None
 
 
 def _path_in(name: Sequence[str]) -> str | None:
@@ -90,7 +91,7 @@ def _catalog_location(spark: Session, name: Sequence[str]) -> str | None:
     try:
         rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_text(name)}").collect()
     except AnalysisException as error:
-        raise _analysis(error) from error
+        raise refusal(error) from error
     details = {row[0]: row[1] for row in rows}
     if "Location" not in details:
         return None
@@ -102,14 +103,6 @@ def _catalog_location(spark: Session, name: Sequence[str]) -> str | None:
     except DeltaMergeError:
         return location if str(details.get("Provider", "")).lower() == "delta" else None
     return location
-
-
-def _analysis(error: AnalysisException) -> AnalysisError:
-    return AnalysisError(
-        error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED",
-        plain_message(str(error)),
-        parameters=dict(error.getMessageParameters() or {}),
-    )
 
 
 def _text(name: Sequence[str]) -> str:

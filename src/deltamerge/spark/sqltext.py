@@ -106,40 +106,60 @@ def name_parts_of(text: str) -> tuple[str, ...]:
     return tuple(token.text for token in names) if plain else ()
 
 
-def paths_in(text: str) -> list[tuple[int, int, str]]:
-    """Where tables are named as delta.`path`: first place, place behind, path. A column's qualifier is no table."""
-    tokens = tokens_of(text) or []
-    found = []
-    for n, (format, dot, path) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):
-        named = format.text.lower() == "delta" and dot.token_type is TokenType.DOT and path.token_type is TokenType.IDENTIFIER
-        qualifies = n + 3 < len(tokens) and tokens[n + 3].token_type is TokenType.DOT
-        if named and not qualifies and not (n and tokens[n - 1].token_type is TokenType.DOT):
-            found.append((format.start, path.end + 1, path.text))
-    return found
+def is_name(token: Token) -> bool:
+    """Whether a token may be a name or a part of one: a word, or what stands between backquotes."""
+    return token.token_type is TokenType.IDENTIFIER or (token.token_type not in _QUOTED and _is_word(token))
 
 
-def with_short_names(text: str, names: Sequence[Sequence[str]]) -> str:
-    """The text with qualified names of these tables shortened to their last part, as an alias would be written."""
-    tokens = tokens_of(text) or []
-    cuts = []
-    for name in names:
-        length = 2 * len(name)
-        for n in range(len(tokens) - length + 1):
-            parts, dots = tokens[n : n + length : 2], tokens[n + 1 : n + length : 2]
-            starts = n == 0 or tokens[n - 1].token_type is not TokenType.DOT
-            same = [part.text.lower() for part in parts] == [part.lower() for part in name]
-            if starts and same and all(dot.token_type is TokenType.DOT for dot in dots):
-                cuts.append((parts[0].start, parts[-1].start, ""))
-    return _replaced(text, cuts)
+def keyword_at(tokens: Sequence[Token], n: int) -> str:
+    """The keyword or sign at a place, in upper case.
 
-
-def with_ctes(text: str, ctes: str) -> str:
-    """The text with WITH queries known to each of its subqueries."""
-    if not ctes:
+    It is '' beyond the ends, for what is quoted, for a part of a dotted name, and for the name of a parameter.
+    """
+    if not 0 <= n < len(tokens) or tokens[n].token_type in _QUOTED:
+        return ""
+    text = str(tokens[n].text.upper())
+    if not _is_word(tokens[n]):
         return text
-    tokens = tokens_of(text) or []
-    places = [b.start for a, b in pairwise(tokens) if a.token_type is TokenType.L_PAREN and b.token_type is TokenType.SELECT]
-    return _replaced(text, [(place, place, f"{ctes} ") for place in places])
+    follows = n > 0 and (_is(tokens, n - 1, TokenType.DOT) or _is_marked(tokens, n))
+    qualifies = _is(tokens, n + 1, TokenType.DOT) and not _is(tokens, n + 2, TokenType.NUMBER)
+    return "" if follows or qualifies else text
+
+
+def makes_name(tokens: Sequence[Token], n: int) -> bool:
+    """Whether `IDENTIFIER(..)` begins at a place, alone or as a part of a name."""
+    word = tokens[n].token_type not in _QUOTED and tokens[n].text.upper() == "IDENTIFIER"
+    return word and keyword_at(tokens, n + 1) == "("
+
+
+def opened(openers: tuple[str, ...], keyword: str) -> tuple[str, ...]:
+    """The parentheses, brackets and CASEs that are open behind a keyword or sign, outermost first, as `openers` are before it.
+
+    END is a name where no CASE of the same parenthesis is open; one that is never ended ends with its parenthesis.
+    """
+    if keyword in ("(", "[", "{", "CASE"):
+        return (*openers, keyword)
+    if keyword in (")", "]", "}"):
+        while openers[-1:] == ("CASE",):
+            openers = openers[:-1]
+        return openers[:-1]
+    return openers[:-1] if keyword == "END" and openers[-1:] == ("CASE",) else openers
+
+
+def _is(tokens: Sequence[Token], n: int, type: TokenType) -> bool:
+    return n < len(tokens) and tokens[n].token_type is type
+
+
+def _is_word(token: Token) -> bool:
+    return bool(token.text.replace("_", "a").isalnum())
+
+
+def _is_marked(tokens: Sequence[Token], n: int) -> bool:
+    """Whether a colon stands directly before a token, as in `:name`."""
+    return _is(tokens, n - 1, TokenType.COLON) and tokens[n - 1].end + 1 == tokens[n].start
+
+
+_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING)
 
 
 def with_literals(text: str, literal: Callable[[str | int], str]) -> str:
@@ -151,14 +171,9 @@ def with_literals(text: str, literal: Callable[[str | int], str]) -> str:
         if token.token_type is TokenType.PLACEHOLDER:
             found.append((token.start, token.end + 1, literal(number)))
             number += 1
-        elif (
-            token.token_type is TokenType.COLON
-            and n + 1 < len(tokens)
-            and tokens[n + 1].start == token.end + 1
-            and n not in typed
-        ):
+        elif n + 1 < len(tokens) and _is_marked(tokens, n + 1) and n not in typed:
             found.append((token.start, tokens[n + 1].end + 1, literal(tokens[n + 1].text)))
-    return _replaced(text, found)
+    return replaced(text, found)
 
 
 def _within_struct_types(tokens: Sequence[Token]) -> frozenset[int]:
@@ -172,7 +187,7 @@ def _within_struct_types(tokens: Sequence[Token]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _replaced(text: str, places: Sequence[tuple[int, int, str]]) -> str:
+def replaced(text: str, places: Iterable[tuple[int, int, str]]) -> str:
     """The text with each [first, behind) replaced."""
     for first, behind, by in sorted(places, reverse=True):
         text = text[:first] + by + text[behind:]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from deltamerge.errors import AnalysisError
+from deltamerge.errors import InvalidArgumentError
 from deltamerge.spark.frames import Session
 from deltamerge.spark.session import setting
 
@@ -19,7 +19,7 @@ _ENABLED = "spark.sql.variable.substitute"
 def with_variables(spark: Session, text: str) -> str:
     """Text with the session's settings in place of the variables that name them, empty where there is none.
 
-    Raises AnalysisError for variables that lead back to themselves.
+    Raises InvalidArgumentError for variables that lead back to themselves.
     """
     if "${" not in text or setting(spark, _ENABLED, "true").strip().lower() != "true":
         return text
@@ -30,7 +30,7 @@ def _substituted(spark: Session, text: str, within: tuple[str, ...]) -> str:
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
         if name in within:
-            raise AnalysisError(
+            raise InvalidArgumentError(
                 "DELTAMERGE_CIRCULAR_VARIABLE",
                 f"The variable ${{{name}}} stands for itself: {' -> '.join((*within, name))}.",
                 parameters={"name": name},

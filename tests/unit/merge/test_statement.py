@@ -70,6 +70,59 @@ def test_words_that_are_names_after_a_dot_end_nothing() -> None:
     assert (clause.condition, clause.assignments) == ("s.end > t.case", (("a", "s.then"),))
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(end > 1)",
+        "end > 1",
+        "t.then > s.when",
+        "when.n > case.n + then.n",
+        "CASE WHEN (t.end > 1) THEN array(end, 1)[0] ELSE .5 END > 0",
+        "(:end + :case) > :when AND :then",
+        "CASE .5 WHEN 1. THEN .5 END > 0",
+    ],
+)
+def test_keywords_that_are_names_begin_and_end_nothing(condition: str) -> None:
+    first, second = clauses(f"WHEN MATCHED AND {condition} THEN UPDATE SET end = ({condition}), b = 1 WHEN MATCHED THEN DELETE")
+    assert (first.condition, first.assignments) == (condition, (("end", f"({condition})"), ("b", "1")))
+    assert second.action is Action.DELETE
+
+
+def test_a_name_that_is_a_keyword_in_the_search_condition() -> None:
+    assert parsed("MERGE INTO t USING s ON t.when = s.then WHEN MATCHED THEN DELETE").condition == "t.when = s.then"
+
+
+def test_a_number_that_begins_with_a_dot_follows_a_keyword() -> None:
+    assert parsed("MERGE INTO t USING s ON .5 < t.n WHEN MATCHED AND .5 < s.n THEN DELETE").condition == ".5 < t.n"
+
+
+@pytest.mark.parametrize(
+    "ctes",
+    [
+        "WITH merge AS (SELECT 1)",
+        "WITH merge(into) AS (SELECT 1), b (SELECT merge FROM merge)",
+        "WITH RECURSIVE r(id) MAX RECURSION LEVEL 10 AS (SELECT 1 UNION ALL SELECT id + 1 FROM r), max AS (SELECT 1)",
+    ],
+)
+def test_queries_of_any_name_stand_before_a_merge(ctes: str) -> None:
+    assert parsed(f"{ctes} MERGE INTO t USING merge ON true WHEN MATCHED THEN DELETE").ctes == ctes
+
+
+def test_several_semicolons_end_a_statement() -> None:
+    assert clauses("WHEN MATCHED THEN DELETE ; ;\n;") == clauses("WHEN MATCHED THEN DELETE")
+
+
+def test_a_function_is_no_source() -> None:
+    with pytest.raises(ParseError, match=r"PARSE_SYNTAX_ERROR.*'\('") as error:
+        parse_merge("MERGE INTO t USING range(5) s ON true WHEN MATCHED THEN DELETE")
+    assert "FROM range(5)) s" in (error.value.hint or "")
+
+
+def test_identifiers_are_left_to_whoever_evaluates_them() -> None:
+    found = parsed("MERGE INTO IDENTIFIER('t') t USING s ON true WHEN MATCHED THEN UPDATE SET t.IDENTIFIER('n') = 1")
+    assert (found.target, found.clauses[0].assignments) == ((), (("t.IDENTIFIER('n')", "1"),))
+
+
 def test_nested_cases_keep_their_whens() -> None:
     value = "CASE WHEN s.a THEN CASE s.b WHEN 1 THEN 2 END WHEN s.c THEN 3 END"
     first, second = clauses(f"WHEN MATCHED AND s.x THEN UPDATE SET a = {value} WHEN MATCHED THEN DELETE")
@@ -83,7 +136,19 @@ def test_explain() -> None:
     assert found.condition == "true"
 
 
-@pytest.mark.parametrize("text", ["SELECT 'MERGE'", "WITH a AS (SELECT 1) SELECT * FROM a", "EXPLAIN SELECT 1", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 'MERGE'",
+        "WITH a AS (SELECT 1) SELECT * FROM a",
+        "WITH c AS (SELECT 1 AS merge) SELECT merge FROM c",
+        "WITH merge AS (SELECT 1 AS a) SELECT * FROM merge",
+        "WITH merge(into) AS (SELECT 1) SELECT * FROM merge",
+        "WITH (SELECT 1 AS merge) SELECT merge FROM c",
+        "EXPLAIN SELECT 1",
+        "",
+    ],
+)
 def test_other_statements(text: str) -> None:
     assert parse_merge(text) is None
 
@@ -135,4 +200,4 @@ def test_any_text_parses_or_is_refused_by_name(text: str) -> None:
 
 def test_column_aliases_are_refused() -> None:
     with pytest.raises(ParseError, match="COLUMN_ALIASES_NOT_ALLOWED"):
-        parse_merge("MERGE INTO t USING s (a, b) ON true WHEN MATCHED THEN DELETE")
+        parse_merge("MERGE INTO t USING s x (a, b) ON true WHEN MATCHED THEN DELETE")
