@@ -229,6 +229,7 @@ INTERVALS = {
     "of months": ("INTERVAL '1-2' YEAR TO MONTH", "s.i"),
     "of the calendar": ("make_interval(1, 2, 0, 0)", "s.i"),
     "of days": ("INTERVAL '425' DAY", "s.i"),
+    "of days and times": ("INTERVAL '425 00:00:00' DAY TO SECOND", "s.i"),
     "nested": ("named_struct('in', map('k', array(INTERVAL '14' MONTH)))", "s.i.in['k'][0]"),
 }
 

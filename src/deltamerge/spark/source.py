@@ -118,7 +118,7 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
 
 
 def _fits_arrow(type: T.DataType) -> bool:
-    """Whether PySpark makes Arrow of a type: of intervals it does so for those of days and times alone."""
+    """Whether PySpark makes Arrow of a type, and the same type of that: of intervals for those from days to seconds alone."""
     match type:
         case T.StructType():
             return all(_fits_arrow(field.dataType) for field in type)
@@ -126,7 +126,8 @@ def _fits_arrow(type: T.DataType) -> bool:
             return _fits_arrow(type.elementType)
         case T.MapType():
             return _fits_arrow(type.keyType) and _fits_arrow(type.valueType)
-    return not isinstance(type, T.YearMonthIntervalType | T.CalendarIntervalType)
+    is_interval = isinstance(type, T.YearMonthIntervalType | T.CalendarIntervalType | T.DayTimeIntervalType)
+    return not is_interval or type == T.DayTimeIntervalType()
 
 
 def _checkpointed(chosen: Frame, schema: T.StructType) -> Source:
