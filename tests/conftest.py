@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.sampling import covering, single
+from tests.sampling import covering, others, single
 
 pytest_plugins = ["tests.stores.fixtures"]
 
@@ -40,16 +40,27 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept = items[:]
     if config.getoption("--connect"):
-        kept = [item for item in kept if "spark" in _fixtures(item) and not item.get_closest_marker("classic")]
+        kept = list(filter(_runs_on_connect, kept))
     if config.getoption("--store") != "local":
         kept = [item for item in kept if _runs_on_stores(item)]
     if "DELTAMERGE_TEST_ALL" not in os.environ:
-        choose = single if config.getoption("--connect") else covering
-        chosen = set(choose([item for item in kept if item.path.parent.name == "e2e"]))
+        chosen = set(_sample(config, [item for item in kept if item.path.parent.name == "e2e"]))
         kept = [item for item in kept if item.path.parent.name != "e2e" or item in chosen]
     if dropped := [item for item in items if item not in kept]:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+
+
+def _sample(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
+    """On Connect and on stores one variant of a test; on classic Spark and a local disk those that Connect leaves out."""
+    if config.getoption("--connect") or config.getoption("--store") != "local":
+        return single(items)
+    shared = [item for item in items if _runs_on_connect(item)]
+    return [*others(shared), *covering([item for item in items if not _runs_on_connect(item)])]
+
+
+def _runs_on_connect(item: pytest.Item) -> bool:
+    return "spark" in _fixtures(item) and not item.get_closest_marker("classic")
 
 
 def _runs_on_stores(item: pytest.Item) -> bool:

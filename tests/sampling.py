@@ -20,8 +20,13 @@ def covering(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def single(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Of each test one variant, in the order given."""
-    return _kept(items, lambda variants: variants[:1])
+    """Of each test the first of these variants, in the order given."""
+    return _kept(items, lambda variants: _covering(variants)[:1])
+
+
+def others(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Of each test the other ones of these variants, or the only one, in the order given."""
+    return _kept(items, lambda variants: _covering(variants)[1:] or _covering(variants))
 
 
 def _kept(items: Sequence[pytest.Item], choose: Callable[[list[pytest.Item]], list[pytest.Item]]) -> list[pytest.Item]:

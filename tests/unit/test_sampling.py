@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sampling import covering, single
+from tests.sampling import covering, others, single
 
 pytest_plugins = ["pytester"]
 
@@ -48,6 +48,12 @@ def test_one_variant_of_each_test_is_another_for_another_test(items: list[pytest
     assert [item.name.split("[")[0] for item in kept] == ["test_settings"] * 3 + ["test_others"] * 2 + ["test_plain"]
     assert {item.callspec.params["seed"] for item in kept if "settings" in item.name} == {0, 1, 2}
     assert single(kept) == kept
+
+
+def test_two_runs_share_the_variants(items: list[pytest.Item]) -> None:
+    one, other = single(items), others(items)
+    assert set(one) | set(other) == set(covering(items))
+    assert [item.name for item in one if item in other] == ["test_others[a]", "test_others[b]", "test_plain"]
 
 
 def test_what_is_asked_for_by_name_stays(items: list[pytest.Item]) -> None:
