@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from deltamerge.protocol.schema import StructType
 from deltamerge.spark.casts import assigned, same_type
 from deltamerge.spark.changes import ClauseQuery, clause_number
-from deltamerge.spark.expression import Expression
+from deltamerge.spark.expression import Expression, quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame
 from deltamerge.spark.schema import to_spark
@@ -129,6 +129,6 @@ def _asked(frame: Frame, condition: Expression | None, clauses: Sequence[ClauseQ
             alias = value_name(clause.number, name)
             first.append(F.when(F.col(NUMBER) == clause.number, value.column).alias(alias))
             same = same_type(type, types[name])
-            raw = F.col("`" + alias.replace("`", "``") + "`")
+            raw = F.col(quoted(alias))
             second.append((raw if same else assigned(raw, type, types[name], name)).alias(alias))
     return frame.select("*", *first).select(*second)

@@ -14,7 +14,7 @@ from deltamerge.spark.sqltext import makes_name, name_parts_of, replaced, tokens
 
 
 def with_identifiers(spark: Session, text: str) -> str:
-    """The text with each IDENTIFIER(..) replaced by the name that Spark makes of it. Raises AnalysisError for what is no name."""
+    """The text with each IDENTIFIER(..) replaced by the name that Spark makes of it. Raises ParseError, AnalysisError."""
     tokens = tokens_of(text) or []
     found = []
     for n, token in enumerate(tokens):
