@@ -21,8 +21,9 @@ from deltamerge.merge.stale import check_schema
 from deltamerge.protocol.schema import MapType, PrimitiveType, StructField, StructType, fields_of
 from deltamerge.protocol.sized_text import sized_texts
 from deltamerge.spark.analysis import empty_frame, unresolved
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.casts import check_casts
-from deltamerge.spark.expression import Expression, from_user, quoted
+from deltamerge.spark.expression import Expression, from_user
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.history import (
     CLOSED,

@@ -12,8 +12,8 @@ from deltamerge.merge.scope import Scope
 from deltamerge.protocol.demands import default_of
 from deltamerge.protocol.schema import DataType, PrimitiveType, StructField, StructType, is_void
 from deltamerge.spark.analysis import unresolved
-from deltamerge.spark.attributes import attribute_parts
-from deltamerge.spark.expression import Expression, from_name, from_user, null, quoted
+from deltamerge.spark.attributes import attribute_parts, quoted
+from deltamerge.spark.expression import Expression, from_name, from_user, null
 from deltamerge.spark.schema import spark_type
 
 TARGET = "__deltamerge_target"

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from sqlglot import exp
 
-from deltamerge.spark.sqltext import column_reference, name_parts
+from deltamerge.spark.attributes import attribute_parts
 
 Read = Callable[[str], exp.Expression | None]
 
@@ -191,8 +191,7 @@ def _proto_tree(proto: Any, seen: Read) -> exp.Expression:
     kind = proto.WhichOneof("expr_type")
     if kind == "unresolved_attribute":
         attribute = proto.unresolved_attribute
-        reference = column_reference(attribute.unparsed_identifier)
-        return _opaque(bound=True) if reference is None or attribute.HasField("plan_id") else reference
+        return _opaque(bound=True) if attribute.HasField("plan_id") else _dotted(attribute_parts(attribute.unparsed_identifier))
     if kind == "expression_string":
         return seen(proto.expression_string.expression) or _opaque()
     if kind == "unresolved_function":
@@ -319,7 +318,7 @@ def _renamed_proto(value: Any, rename: Callable[[Any, str], str | None]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_renamed_proto(item, rename) for item in value)
     if type(value).__name__ == "ColumnReference" and value._plan_id is not None:
-        name = rename(value._plan_id, name_parts(column_reference(value._unparsed_identifier))[-1])
+        name = rename(value._plan_id, attribute_parts(value._unparsed_identifier)[-1])
         return value if name is None else type(value)(name)
     if not type(value).__module__.startswith("pyspark.sql.connect.expressions"):
         return value

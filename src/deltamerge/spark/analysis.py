@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 
 from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema import StructType, arrow_schema
-from deltamerge.spark.expression import Expression, quoted
+from deltamerge.spark.attributes import quoted
+from deltamerge.spark.expression import Expression
 from deltamerge.spark.frames import Frame, Session, SparkType
 from deltamerge.spark.jobs import local_frame
 from deltamerge.spark.schema import to_spark

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable
 
 from deltamerge.errors import AnalysisError
-from deltamerge.spark.expression import quoted
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
@@ -32,6 +31,11 @@ def attribute_parts(name: str) -> list[str]:
         if part.end() == len(name):
             return parts
         place = part.end() + 1
+
+
+def quoted(name: str) -> str:
+    """A name between backquotes, as SQL and `F.col` read it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def attribute_of(parts: Iterable[str]) -> str:

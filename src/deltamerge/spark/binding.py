@@ -11,7 +11,8 @@ from typing import Any
 from sqlglot import exp
 
 from deltamerge.spark.adapter import bound_columns, with_names
-from deltamerge.spark.expression import Expression, from_user, quoted
+from deltamerge.spark.attributes import quoted
+from deltamerge.spark.expression import Expression, from_user
 from deltamerge.spark.frames import Frame
 
 

@@ -10,7 +10,7 @@ from typing import Self
 from pyspark.errors import AnalysisException
 
 from deltamerge.errors import AnalysisError, DeltaMergeError, TableNotFoundError
-from deltamerge.spark.expression import quoted
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.queries import query_frame, refusal
 from deltamerge.spark.reading import snapshot_frame

@@ -15,9 +15,10 @@ from pyspark.sql import types as T
 
 from deltamerge.protocol.demands import Demands
 from deltamerge.protocol.schema import StructType
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.casts import assigned, same_type
 from deltamerge.spark.demands import demanded
-from deltamerge.spark.expression import Expression, quoted
+from deltamerge.spark.expression import Expression
 from deltamerge.spark.frames import Frame, SparkType
 from deltamerge.worker.rewrite import CLAUSE
 from deltamerge.worker.scan import FILE, ROW

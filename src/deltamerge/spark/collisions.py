@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.changes import ChangeQuery, applying_pairs
-from deltamerge.spark.expression import quoted
 from deltamerge.spark.jobs import collect
 from deltamerge.worker.scan import FILE, ROW
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from deltamerge.spark.expression import quoted
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.frames import Frame
 from deltamerge.worker.rewrite import CLAUSE
 from deltamerge.worker.scan import FILE, ROW

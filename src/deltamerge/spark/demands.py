@@ -15,7 +15,7 @@ from deltamerge.errors import ConstraintError
 from deltamerge.protocol.demands import Check, Demands
 from deltamerge.protocol.schema import StructType
 from deltamerge.spark.analysis import empty_frame, plain_message
-from deltamerge.spark.expression import quoted
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.schema import spark_type
 from deltamerge.spark.sqltext import united, words_of

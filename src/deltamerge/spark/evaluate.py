@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltamerge.protocol.schema import StructType
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.casts import assigned, same_type
 from deltamerge.spark.changes import ClauseQuery, clause_number
-from deltamerge.spark.expression import Expression, quoted
+from deltamerge.spark.expression import Expression
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame
 from deltamerge.spark.schema import to_spark

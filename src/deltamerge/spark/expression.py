@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from deltamerge.spark.adapter import tree_of
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.frames import Frame, SparkType
 from deltamerge.spark.seen import seen
 from deltamerge.spark.sqltext import identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
@@ -74,11 +75,6 @@ def from_name(*parts: str, type: SparkType | None = None) -> Expression:
     identifiers = [exp.to_identifier(part, quoted=True) for part in parts]
     tree = exp.column(*reversed(identifiers)) if len(parts) <= 4 else None
     return Expression(lambda: F.col(text), text, tree, frozenset(part.lower() for part in parts), type=type)
-
-
-def quoted(name: str) -> str:
-    """A name between backquotes, as SQL and `F.col` read it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def only(frame: Frame, columns: Sequence[str]) -> Frame:

@@ -17,7 +17,7 @@ from deltamerge.protocol.partitions import decode_path, parse_partition_values
 from deltamerge.protocol.properties import Properties
 from deltamerge.protocol.schema import PrimitiveType, StructField, StructType, arrow_schema, arrow_type
 from deltamerge.spark.analysis import empty_frame
-from deltamerge.spark.expression import quoted
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.scan import scan_frame
 from deltamerge.spark.schema import shown_schema, to_spark

@@ -15,8 +15,9 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.casts import assigned
-from deltamerge.spark.expression import Expression, quoted
+from deltamerge.spark.expression import Expression
 from deltamerge.spark.frames import Frame, SparkType
 from deltamerge.worker.refusal import Refused
 

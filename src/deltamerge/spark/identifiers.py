@@ -6,7 +6,7 @@ Source: Spark's `identifierReference`.
 from __future__ import annotations
 
 from deltamerge.errors import ParseError
-from deltamerge.spark.expression import quoted
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.frames import Session
 from deltamerge.spark.queries import query_frame
 from deltamerge.spark.sqltables import partner

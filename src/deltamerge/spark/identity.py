@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from deltamerge.protocol.identity import EXHAUSTED, Identity, exhausted, fits
-from deltamerge.spark.expression import quoted
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.frames import Frame
 from deltamerge.worker.refusal import Refused
 

@@ -18,7 +18,7 @@ from deltamerge.protocol.partitions import decode_path, partition_folder
 from deltamerge.protocol.schema import StructField, fields_of, is_void, without_void
 from deltamerge.protocol.sized_text import SIZED_TEXT
 from deltamerge.spark.analysis import empty_frame
-from deltamerge.spark.expression import quoted
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.scan import scan_frame
 from deltamerge.spark.schema import shown_schema, spark_type, to_spark

@@ -69,12 +69,6 @@ def tokens_of(text: str) -> list[Token] | None:
         return None
 
 
-def column_reference(identifier: str) -> exp.Expression | None:
-    """The tree of a (possibly dotted and quoted) column name as `F.col` takes it."""
-    found = parse(identifier)
-    return found if isinstance(found, exp.Column | exp.Dot) else None
-
-
 def qualifiers_of(text: str) -> tuple[str, ...]:
     """The words that stand before a dot, in order of appearance."""
     try:

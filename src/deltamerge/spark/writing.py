@@ -15,9 +15,9 @@ from deltamerge.protocol.demands import NO_DEMANDS, Demands, default_of
 from deltamerge.protocol.identity import Identity
 from deltamerge.protocol.schema import StructType
 from deltamerge.spark.adapter import estimated_bytes
+from deltamerge.spark.attributes import quoted
 from deltamerge.spark.casts import assigned, check_casts
 from deltamerge.spark.demands import demanded
-from deltamerge.spark.expression import quoted
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.identity import numbered
 from deltamerge.spark.jobs import local_frame

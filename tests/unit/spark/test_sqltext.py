@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from deltamerge.spark.sqltext import column_reference, name_parts, parse, qualifiers_of, unseen_words, words_of
+from deltamerge.spark.sqltext import name_parts, parse, qualifiers_of, unseen_words, words_of
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,6 @@ def test_the_parts_of_a_name(text: str, parts: list[str]) -> None:
 
 def test_nothing_has_no_name() -> None:
     assert name_parts(None) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "is_name"), [("a.`b.c`", True), ("`a b`", True), ("a + 1", False), ("f(a)", False), ("a b c", False)]
-)
-def test_a_column_reference_is_a_name_and_nothing_else(text: str, is_name: bool) -> None:
-    assert (column_reference(text) is not None) == is_name
 
 
 @pytest.mark.parametrize("name", ["comment", "set", "refresh", "begin", "analyze"])
