@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.java import QUICK_JAVA
 from tests.sampling import covering, others, single
 
 pytest_plugins = ["tests.stores.fixtures"]
@@ -19,6 +20,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
 }
 
 

@@ -13,6 +13,8 @@ from typing import IO, Self
 
 from pyspark.sql import SparkSession
 
+from tests.java import QUICK_JAVA
+
 ROOT = Path(__file__).resolve().parents[2]
 READY = "ready"
 
@@ -27,7 +29,7 @@ def small_session(**settings: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
     }
     for key, value in {**defaults, **settings}.items():
         builder = builder.config(key, value)

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.java import QUICK_JAVA
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -38,6 +40,7 @@ def oracle_session(warehouse: Path) -> SparkSession:
         "spark.sql.warehouse.dir": str(warehouse),
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "3g",
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
         "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than a few rows
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
