@@ -16,22 +16,25 @@ MERGES = tests/oracle/test_cases.py tests/oracle/test_conflicts.py tests/oracle/
 DOCS   = .venv/docs
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-classic test-connect test-apart test-units test-store test-all lint oracle oracle-merges oracle-tables bench bench-report bench-log docs clean java
+.PHONY: demo test test-classic test-connect test-cases test-apart test-units test-store test-all lint oracle oracle-merges oracle-tables bench bench-report bench-log docs clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
 
 # In the order in which two at a time end soonest.
-test: test-classic test-connect test-apart test-store test-units
+test: test-classic test-connect test-cases test-apart test-store test-units
 
 test-all: export DELTAMERGE_TEST_ALL = 1
 test-all: test
 
 test-classic: java $(READY)
-	$(BIN)/python -m pytest tests/cases tests/e2e
+	$(BIN)/python -m pytest tests/e2e
 
 test-connect: java $(READY)
 	$(BIN)/python -m pytest tests --ignore=tests/oracle --connect
+
+test-cases: java $(READY)
+	$(BIN)/python -m pytest tests/cases
 
 test-apart: java $(READY)
 	$(BIN)/python -m pytest tests/docs tests/faults

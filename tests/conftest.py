@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.java import QUICK_JAVA
-from tests.sampling import covering, others, single
+from tests.sampling import covering, half, others, single
 
 pytest_plugins = ["tests.stores.fixtures"]
 
@@ -54,11 +54,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _sample(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
-    """On Connect and on stores one variant of a test; on classic Spark and a local disk those that Connect leaves out."""
-    if config.getoption("--connect") or config.getoption("--store") != "local":
+    """On Connect half of the tests, on stores all, one variant of each; on classic Spark those variants that Connect leaves out."""
+    if config.getoption("--store") != "local":
         return single(items)
-    shared = [item for item in items if _runs_on_connect(item)]
-    return [*others(shared), *covering([item for item in items if not _runs_on_connect(item)])]
+    shared = half([item for item in items if _runs_on_connect(item)])
+    if config.getoption("--connect"):
+        return single(shared)
+    return [*others(shared), *covering([item for item in items if item not in shared])]
 
 
 def _runs_on_connect(item: pytest.Item) -> bool:

@@ -29,6 +29,11 @@ def others(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return _kept(items, lambda variants: _covering(variants)[1:] or _covering(variants))
 
 
+def half(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """A fixed half of the tests, each with all of its variants, in the order given."""
+    return [item for item in items if zlib.crc32(f"half of {_name(item)}".encode()) % 2]
+
+
 def _kept(items: Sequence[pytest.Item], choose: Callable[[list[pytest.Item]], list[pytest.Item]]) -> list[pytest.Item]:
     groups: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -55,9 +60,12 @@ def _covering(group: list[pytest.Item]) -> list[pytest.Item]:
 
 def _test(item: pytest.Item) -> tuple[str, ...]:
     """What the variants of a test share: its name and the values of its other parameters."""
-    name = item.name.partition("[")[0]
     others = sorted(f"{key}={value!r}" for key, value in _parameters(item) if key not in SETTINGS)
-    return (f"{item.path.name}::{name}", *others)
+    return (_name(item), *others)
+
+
+def _name(item: pytest.Item) -> str:
+    return f"{item.path.name}::{item.name.partition('[')[0]}"
 
 
 def _values(item: pytest.Item) -> set[str]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sampling import covering, others, single
+from tests.sampling import covering, half, others, single
 
 pytest_plugins = ["pytester"]
 
@@ -54,6 +54,14 @@ def test_two_runs_share_the_variants(items: list[pytest.Item]) -> None:
     one, other = single(items), others(items)
     assert set(one) | set(other) == set(covering(items))
     assert [item.name for item in one if item in other] == ["test_others[a]", "test_others[b]", "test_plain"]
+
+
+def test_half_of_the_tests_are_whole_tests(pytester: pytest.Pytester) -> None:
+    items = pytester.getitems("\n".join(f"def test_{number}(strategy, vectors): ..." for number in range(200)) + MODULE)
+    kept = half(items)
+    names = {item.name.split("[")[0] for item in kept}
+    assert [item for item in items if item.name.split("[")[0] in names] == kept
+    assert 80 < len(names) < 120
 
 
 def test_what_is_asked_for_by_name_stays(items: list[pytest.Item]) -> None:
