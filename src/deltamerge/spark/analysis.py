@@ -102,7 +102,8 @@ def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -
 def _refuse_stars(frame: Frame, values: Sequence[Column]) -> None:
     """Raise AnalysisException for a star in an expression: sorting takes none, as filters and projections do."""
     try:
-        frame.orderBy(*values).schema  # noqa: B018 - a Connect client analyses only when asked
+        # A Connect client analyses only when asked, and takes sorted rows for rows of the schema that it knows.
+        frame.orderBy(*values).select(F.lit(1)).schema  # noqa: B018
     except AnalysisException as error:
         if error.getCondition() == _STARRED:  # there is more that sorting does not take, and a value may have
             raise
