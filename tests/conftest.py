@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _sample(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
-    """On Connect half of the tests, on stores all, one variant of each; on classic Spark those variants that Connect leaves out."""
+    """On Connect half of the tests, on stores all, one variant of each; on classic Spark those that Connect leaves out."""
     if config.getoption("--store") != "local":
         return single(items)
     shared = half([item for item in items if _runs_on_connect(item)])

@@ -23,6 +23,7 @@ from deltamerge.merge.apply import SMALL_BYTES, apply_here, repeated_positions
 from deltamerge.merge.bloom import filtered
 from deltamerge.merge.clauses import Action, Side
 from deltamerge.merge.collisions import multiple_matches
+from deltamerge.merge.kept import with_kept
 from deltamerge.merge.local_changes import local_changes, needed_target
 from deltamerge.merge.matching import match
 from deltamerge.merge.numbers import with_numbers
@@ -129,20 +130,20 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
         tracked=columns is not None,
     )
     tasks = described(snapshot, pruned.files)
+    started = time.perf_counter()
+    clauses, changes = _held(spark, pruned, tasks)
+    scan_ms = 0 if changes is None else int((time.perf_counter() - started) * 1000)
     # Where the merge changed a partition column's type, its values are written otherwise than they are read.
     rewritten = tasks if after.partition_schema == snapshot.partition_schema else described(after, pruned.files)
     spec = ChangeSpec(
         written if columns is None else tracking_spec(written, columns),
-        tuple(_action(clause) for clause in plan.resolved.clauses),
+        tuple(map(_action, clauses)),
         {task.file: task for task in rewritten},
         plan.folds_duplicates,
         plan.rewrite_share,
         change_file_spec(written) if plan.feed else None,
     )
-    started, scan_ms = time.perf_counter(), 0
-    changes = changes_in_arrow(spark, pruned, tasks)
     if changes is not None:
-        scan_ms = int((time.perf_counter() - started) * 1000)
         changes = with_numbers(changes, plan.resolved)
         collisions = 0 if plan.folds_duplicates else repeated_positions(changes)
         if collisions:
@@ -156,6 +157,15 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
         rows = _ready(change_rows(change_query(spark, filtered(pruned), tasks)), pruned)
         result = collect(written_frame(rows, spec), _description(pruned), RESULT_TYPE)
     return replace(_outcome(spark, pruned, tasks, result), scan_ms=scan_ms)
+
+
+def _held(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> tuple[Sequence[ResolvedClause], pa.Table | None]:
+    """The changed rows when they can be held, and their clauses: with what updates keep if that spares a reading."""
+    for plan in filter(None, (with_kept(pruned), pruned)):
+        changes = changes_in_arrow(spark, plan, tasks)
+        if changes is not None:
+            return plan.plan.resolved.clauses, changes
+    return pruned.plan.resolved.clauses, None
 
 
 def changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:

@@ -1,6 +1,7 @@
 """The rows that change, made in Arrow from matched pairs and unmatched source rows.
 
-A column that is copied from the source as it is never leaves Arrow; all other expressions are Spark's to evaluate.
+A column that is copied as it is, from the source or from the target, never leaves Arrow; all other expressions are Spark's to
+evaluate.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from deltamerge.merge.matching import Indices, Matches
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.repeated import repeated_bytes
 from deltamerge.merge.resolve import ColumnValue, ResolvedClause, ResolvedMerge
+from deltamerge.merge.scope import Reference
 from deltamerge.protocol.schema import StructType, arrow_schema
 from deltamerge.spark.casts import same_type
 from deltamerge.spark.changes import ClauseQuery
@@ -35,26 +37,28 @@ MOST_BYTES = 96 << 20
 
 
 def needed_target(pruned: PrunedPlan) -> StructType:
-    """The target columns that Spark needs to evaluate the clauses: none when all is copied from the source."""
+    """The target columns that are copied, or that Spark needs to evaluate the clauses; none when all comes from the source."""
     resolved = pruned.plan.resolved
-    used = _evaluated(resolved, resolved.of(Side.MATCHED))
+    matched = resolved.of(Side.MATCHED)
+    used = _evaluated(resolved, matched)
     if not pruned.plan.keys_decide:
         used.append(resolved.spec.condition)
-    names = set(resolved.scope.used(used, "target"))
+    names = {*resolved.scope.used(used, "target"), *_copies(resolved, matched, "target")}
     alone = replace(resolved, scope=resolved.scope.target_alone)
-    names.update(alone.scope.used(_evaluated(alone, alone.of(Side.BY_SOURCE)), "target"))
+    by_source = alone.of(Side.BY_SOURCE)
+    names.update(alone.scope.used(_evaluated(alone, by_source), "target"), _copies(alone, by_source, "target"))
     return alone.scope.target.select([name for name in alone.scope.target.names if name in names])
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows that the clauses of one kind are about: their `positions` in the target, null for new ones, their `partners` among the
-    source's rows, if any, and what Spark is asked of them, if it has to be.
+    """Rows that the clauses of one kind are about: as they are in the `target`, with their positions, null for new ones; their
+    `partners` among the source's rows, if any; and what Spark is asked of them, if it has to be.
     """
 
     resolved: ResolvedMerge
     clauses: Sequence[ResolvedClause]
-    positions: pa.Table
+    target: pa.Table
     partners: Indices | None
     question: Question | None = None
 
@@ -109,9 +113,13 @@ def _pairs(
     """The matched pairs; None when names can't be told apart, or what they need is too large to be held."""
     resolved, rows = pruned.plan.resolved, pruned.source.collected
     assert rows is not None
-    if repeated_bytes(rows.select(_copies(resolved, clauses)), matches.source) > MOST_BYTES:
+    copies = (
+        (rows.select(_copies(resolved, clauses, "source")), matches.source),
+        (matches.scanned.select(_copies(resolved, clauses, "target")), matches.row),
+    )
+    if sum(repeated_bytes(table, taken) for table, taken in copies) > MOST_BYTES:
         return None
-    found = _Rows(resolved, clauses, matches.target.select([FILE, ROW]), matches.source)
+    found = _Rows(resolved, clauses, matches.target, matches.source)
     used = [*([condition] if condition else []), *_evaluated(resolved, clauses)]
     if not used and len(clauses) <= 1:
         return found
@@ -147,7 +155,8 @@ def _by_source(spark: Session, pruned: PrunedPlan, matches: Matches, clauses: Se
     resolved = replace(pruned.plan.resolved, scope=pruned.plan.resolved.scope.target_alone)
     alone = matches.without_source
     question = _about(spark, resolved, "target", matches.scanned, alone, clauses)
-    return _Rows(resolved, clauses, matches.scanned.select([FILE, ROW]).take(pa.array(alone)), None, question)
+    columns = [*_copies(resolved, clauses, "target"), FILE, ROW]
+    return _Rows(resolved, clauses, matches.scanned.select(columns).take(pa.array(alone)), None, question)
 
 
 def _about(
@@ -170,7 +179,7 @@ def _about(
 
 def _changed(pruned: PrunedPlan, rows: _Rows, told: pa.Table | None, written: pa.Schema) -> list[pa.Table]:
     """The rows that clauses change, a table for each clause."""
-    numbers = _numbers(told, rows.clauses, rows.positions.num_rows)
+    numbers = _numbers(told, rows.clauses, rows.target.num_rows)
     chosen = ((clause, np.flatnonzero(numbers == clause.number)) for clause in rows.clauses)
     return [_changed_by(pruned, rows, clause, indices, told, written) for clause, indices in chosen if len(indices)]
 
@@ -179,20 +188,21 @@ def _changed_by(
     pruned: PrunedPlan, rows: _Rows, clause: ResolvedClause, chosen: Indices, told: pa.Table | None, written: pa.Schema
 ) -> pa.Table:
     """The chosen rows as one clause changes them, with its value or null in every written column."""
-    resolved, taken = rows.resolved, None
+    resolved = rows.resolved
+    own = rows.target.select([*_copies(resolved, [clause], "target"), FILE, ROW]).take(pa.array(chosen))
+    taken = {"target": own}
     if rows.partners is not None:
         assert pruned.source.collected is not None
-        taken = pruned.source.collected.select(_copies(resolved, [clause])).take(pa.array(rows.partners[chosen]))
-    copied = {value.column: _copied(resolved, value) for value in clause.values}
-    positions = rows.positions.take(pa.array(chosen))
-    columns = [positions[FILE], positions[ROW], pa.array(np.full(len(chosen), clause.number, np.int32))]
+        copies = pruned.source.collected.select(_copies(resolved, [clause], "source"))
+        taken["source"] = copies.take(pa.array(rows.partners[chosen]))
+    copied = {value.column: copy_of(resolved, value) for value in clause.values}
+    columns = [own[FILE], own[ROW], pa.array(np.full(len(chosen), clause.number, np.int32))]
     for field in written:
-        source = copied.get(field.name, _NULL)
-        if source is _NULL:
+        copy = copied.get(field.name, _NULL)
+        if copy is _NULL:
             columns.append(pa.nulls(len(chosen), field.type))
-        elif isinstance(source, str):
-            assert taken is not None
-            columns.append(conform_column(taken[source], field.type))
+        elif isinstance(copy, Reference):
+            columns.append(conform_column(taken[copy.side][copy.path[0]], field.type))
         else:
             assert told is not None
             column = told[value_name(clause.number, field.name)].take(pa.array(chosen))
@@ -215,26 +225,26 @@ def _numbers(told: pa.Table | None, clauses: Sequence[ResolvedClause], rows: int
 def _evaluated(resolved: ResolvedMerge, clauses: Sequence[ResolvedClause]) -> list[Expression]:
     """The expressions of clauses that Spark must evaluate: conditions, and values that are no plain copies."""
     found = [clause.condition for clause in clauses if clause.condition is not None]
-    return found + [v.value for clause in clauses for v in clause.values if _copied(resolved, v) is None]
+    return found + [v.value for clause in clauses for v in clause.values if copy_of(resolved, v) is None]
 
 
 def _query(resolved: ResolvedMerge, clause: ResolvedClause) -> ClauseQuery:
-    values: Mapping[str, ColumnValue] = {v.column: v for v in clause.values if _copied(resolved, v) is None}
+    values: Mapping[str, ColumnValue] = {v.column: v for v in clause.values if copy_of(resolved, v) is None}
     return ClauseQuery(clause.number, clause.condition, {n: (v.value, v.type) for n, v in values.items()})
 
 
-def _copies(resolved: ResolvedMerge, clauses: Sequence[ResolvedClause]) -> list[str]:
-    """The source columns that clauses copy as they are."""
-    copied = [_copied(resolved, value) for clause in clauses for value in clause.values]
-    return list(dict.fromkeys(name for name in copied if isinstance(name, str)))
+def _copies(resolved: ResolvedMerge, clauses: Sequence[ResolvedClause], side: Literal["source", "target"]) -> list[str]:
+    """The columns of one side that clauses copy as they are."""
+    copied = [copy_of(resolved, value) for clause in clauses for value in clause.values]
+    return list(dict.fromkeys(copy.path[0] for copy in copied if isinstance(copy, Reference) and copy.side == side))
 
 
-def _copied(resolved: ResolvedMerge, value: ColumnValue) -> str | object | None:
-    """The source column that a value is a plain copy of, _NULL for NULL, None when Spark must evaluate it."""
+def copy_of(resolved: ResolvedMerge, value: ColumnValue) -> Reference | object | None:
+    """The column that a value is a plain copy of, _NULL for NULL, None when Spark must evaluate it."""
     if isinstance(value.value.tree, exp.Null):
         return _NULL
     found = resolved.scope.reference(value.value.tree)
     field = resolved.schema.find(value.column, case_sensitive=True)
-    if found is None or found.side != "source" or len(found.path) > 1 or field is None:
+    if found is None or len(found.path) > 1 or field is None:
         return None
-    return found.path[0] if same_type(value.type, spark_type(field.type)) else None
+    return found if same_type(value.type, spark_type(field.type)) else None

@@ -1,0 +1,138 @@
+"""Updates of some columns on tables with deletion vectors: what a row keeps is read with its key, where that spares a reading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from deltamerge.errors import DeltaMergeError
+from deltamerge.merge import execute, kept
+from deltamerge.tables import DeltaMergeBuilder
+from tests.e2e.tables import conf, content, hold_no_source, make, noted, source, version
+from tests.e2e.vectors import vectors_of
+
+SCHEMA = "id int, part string, n int, name string, s struct<a: int, b: array<string>>, m map<string, double>"
+ROWS: list[tuple[Any, ...]] = [
+    (
+        number,
+        f"p{number % 2}",
+        None if number % 3 == 0 else number * 10,
+        f"row {number}",
+        None if number % 4 == 0 else (number, [str(number), None]),
+        None if number % 5 == 0 else {"k": number / 2},
+    )
+    for number in range(20)
+]
+CHANGES = [(2, 900, "two"), (3, 5, "three"), (11, None, "eleven"), (99, 1, "none")]
+
+
+def merge(
+    spark: SparkSession, path: Path, partition_by: tuple[str, ...] = ("part",), properties: dict[str, str] | None = None
+) -> DeltaMergeBuilder:
+    both = {"delta.enableDeletionVectors": "true", **(properties or {})}
+    table = make(spark, path, SCHEMA, ROWS, partition_by=partition_by, files=2, properties=both)
+    return table.merge(source(spark, "id int, n int, name string", CHANGES), "t.id = s.id")
+
+
+def updated(number: int, **values: Any) -> tuple[Any, ...]:
+    names = ("id", "part", "n", "name", "s", "m")
+    return tuple(values.get(name, value) for name, value in zip(names, ROWS[number], strict=True))
+
+
+def rows_of(spark: SparkSession, path: Path) -> dict[int, Any]:
+    """Each row by its id, as Python values."""
+    return {row[0]: (*row[:4], None if row[4] is None else tuple(row[4]), row[5]) for row in content(spark, path)}
+
+
+@pytest.mark.usefixtures("strategy")
+@pytest.mark.parametrize("partition_by", [(), ("part",)])
+def test_rows_keep_what_their_clause_does_not_set(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_by: tuple[str, ...], strategy: str
+) -> None:
+    plans = noted(monkeypatch, execute, "with_kept")
+    built = merge(spark, tmp_path / "t", partition_by)
+    built = built.whenMatchedUpdate("s.n > 100", {"n": "s.n + t.id"}).whenMatchedDelete("s.n = 5")
+    report = built.whenMatchedUpdate(set={"name": "s.name"}).whenNotMatchedInsert(values={"id": "s.id", "name": "s.name"}).run()
+    expected = {row[0]: row for row in ROWS if row[0] != 3}
+    expected |= {2: updated(2, n=902), 11: updated(11, name="eleven"), 99: (99, None, None, "none", None, None)}
+    assert rows_of(spark, tmp_path / "t") == expected
+    assert sum(vectors_of(tmp_path / "t").values()) == 3
+    assert (report.metrics["numTargetRowsUpdated"], report.metrics["numTargetRowsCopied"]) == (2, 0)
+    assert strategy == "join" or [plan is not None for plan in plans] == [True]
+
+
+@pytest.mark.usefixtures("strategy")
+def test_a_column_of_the_target_is_copied(spark: SparkSession, tmp_path: Path) -> None:
+    built = merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "t.part", "n": "t.id", "s": "t.s"})
+    built.whenNotMatchedBySourceUpdate("t.id > 17", {"n": "t.id", "name": "t.part"}).execute()
+    changed = {number: updated(number, name=f"p{number % 2}", n=number) for number in (2, 3, 11, 18, 19)}
+    assert rows_of(spark, tmp_path / "t") == {row[0]: row for row in ROWS} | changed
+
+
+def test_rows_that_are_too_many_are_read_twice(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "_MOST_BYTES", 0)
+    plans = noted(monkeypatch, execute, "with_kept")
+    merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
+    assert plans == [None]
+    assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")
+
+
+def test_rows_that_turn_out_too_large_are_read_twice(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans, matches = noted(monkeypatch, execute, "with_kept"), noted(monkeypatch, execute, "match")
+    monkeypatch.setattr("deltamerge.merge.matching.MOST_BYTES", 100)
+    merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
+    assert plans != [None]
+    assert [found is None for found in matches] == [True, False]
+    assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")
+
+
+@pytest.mark.parametrize("property", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
+def test_rows_with_more_to_them_are_read_as_they_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, property: str
+) -> None:
+    plans = noted(monkeypatch, execute, "with_kept")
+    merge(spark, tmp_path / "t", properties={property: "true"}).whenMatchedUpdate(set={"name": "s.name"}).execute()
+    assert plans == [None]
+    assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")
+
+
+def test_rows_that_may_not_change_are_read_when_they_do(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = noted(monkeypatch, execute, "with_kept")
+    merge(spark, tmp_path / "t").whenMatchedUpdate("s.n > 100", {"name": "s.name"}).execute()
+    assert plans == [None]
+    assert {number: row[3] for number, row in rows_of(spark, tmp_path / "t").items() if number in (2, 3)} == {
+        2: "two",
+        3: "row 3",
+    }
+
+
+def test_an_evolving_table_is_read_as_it_will_be(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=True)
+    plans = noted(monkeypatch, execute, "with_kept")
+    changes = source(spark, "id int, extra int", [(4, 40)])
+    table.merge(changes, "t.id = s.id").withSchemaEvolution().whenMatchedUpdate(set={"extra": "s.extra"}).execute()
+    assert plans == [None]
+    assert [row[6] for row in content(spark, tmp_path / "t") if row[0] in (4, 5)] == [40, None]
+
+
+def test_several_source_rows_for_a_target_row_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=True)
+    built = table.merge(source(spark, "id int, n int", [(4, 1), (4, 2)]), "t.id = s.id").whenMatchedUpdate(set={"n": "s.n"})
+    with pytest.raises(DeltaMergeError) as caught:
+        built.execute()
+    assert caught.value.getCondition() == "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
+    assert version(tmp_path / "t") == 0
+
+
+def test_a_source_that_is_not_held_is_joined(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold_no_source(monkeypatch)
+    with conf(spark, {"spark.deltamerge.strategy": "auto"}):
+        merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
+    assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")
