@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.java import QUICK_JAVA
+from tests.java import INTERPRETED, QUICK_JAVA
 from tests.sampling import covering, half, others, single
 
 pytest_plugins = ["tests.stores.fixtures"]
@@ -85,7 +85,10 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder
     builder = builder.remote("local[2]") if request.config.getoption("--connect") else builder.master("local[2]")
-    for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}.items():
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    if not request.config.getoption("--connect") and "DELTAMERGE_TEST_ALL" not in os.environ:
+        settings |= INTERPRETED
+    for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if not request.config.getoption("--connect"):

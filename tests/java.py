@@ -1,6 +1,7 @@
-"""How the tests' sessions run Java."""
+"""How the tests' sessions run Java: many small queries, two sessions on two cores, where compiling takes longer than it saves."""
 
 from __future__ import annotations
 
-# Many small queries, two sessions on two cores: to compile all that runs often to the last takes longer than it saves.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Queries are interpreted.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}

@@ -17,6 +17,7 @@ from tests.cases.running import Engine, Outcome, large_sources, run_at
 from tests.cases.tables import Tables, rendered_table
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf
+from tests.java import INTERPRETED
 
 ALL = bool(os.environ.get("DELTAMERGE_TEST_ALL"))
 CASES = [case for file in case_files() for case in load_cases(file)]
@@ -28,7 +29,7 @@ LARGE = replace(ENGINE, within=large_sources)
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     """The tables, in a session that interprets its queries: compiling them takes longer than a few rows."""
-    with conf(spark, {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
+    with conf(spark, INTERPRETED):
         yield Tables(spark, tmp_path_factory.mktemp("cases"))
 
 

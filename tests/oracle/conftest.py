@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.java import QUICK_JAVA
+from tests.java import INTERPRETED, QUICK_JAVA
 
 
 @pytest.fixture(scope="session")
@@ -41,8 +41,7 @@ def oracle_session(warehouse: Path) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "3g",
         "spark.driver.extraJavaOptions": QUICK_JAVA,
-        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than a few rows
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        **INTERPRETED,
         "spark.sql.adaptive.enabled": "false",
     }
     builder = SparkSession.builder.master("local[2]").appName("deltamerge oracle")
