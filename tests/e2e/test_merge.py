@@ -190,6 +190,19 @@ def test_columns_bound_to_their_frames(spark: SparkSession, tmp_path: Path) -> N
     assert content(spark, tmp_path / "t") == [(1, "a", 10), (2, "bx", 20), (3, "c", 30), (4, "d", 40), (9, "Y", None)]
 
 
+def test_fields_of_columns_bound_to_their_frames(spark: SparkSession, tmp_path: Path) -> None:
+    schema = "id int, a int, st struct<a: int, b: struct<a: int>>"
+    table = DeltaTable.forPath(spark, _path(make(spark, tmp_path / "t", schema, [(1, 10, (11, (12,))), (2, 20, None)]), tmp_path))
+    target, changes = table.toDF(), spark.createDataFrame([(1, 50, (51, (52,))), (9, 90, (91, (92,)))], schema).alias("s")
+    (
+        table.merge(changes, target["id"] == changes["s.id"])
+        .whenMatchedUpdate(changes["st.b.a"] == 52, {"a": changes["st.a"] + target["st.a"] * 100})
+        .whenNotMatchedInsert(changes["s.st.a"] == 91, {"id": changes["st.b.a"], "a": changes["s.a"]})
+        .execute()
+    )
+    assert content(spark, tmp_path / "t") == [(1, 1151, (11, (12,))), (2, 20, None), (92, 90, None)]
+
+
 def _path(table: DeltaTable, folder: Path) -> str:
     return str(folder / "t")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,6 +17,7 @@ from sqlglot import exp
 from deltamerge.spark.attributes import attribute_parts
 
 Read = Callable[[str], exp.Expression | None]
+Rename = Callable[[Any, Sequence[str]], str | None]
 
 _BINARY: dict[str, type[exp.Expression]] = {
     "=": exp.EQ,
@@ -293,8 +294,8 @@ def _plan_numbers(plan: Any) -> Iterator[int]:
             yield from _plan_numbers(child)
 
 
-def with_names(column: Column, frame: DataFrame, rename: Callable[[Any, str], str | None]) -> Column | None:
-    """The Column with bound columns replaced by names: `rename` is given each one's mark and name, and None keeps it.
+def with_names(column: Column, frame: DataFrame, rename: Rename) -> Column | None:
+    """The Column with bound columns replaced by names: `rename` is given each one's mark and its name's parts, and None keeps it.
 
     None when the Column can't be taken apart.
     """
@@ -304,7 +305,7 @@ def with_names(column: Column, frame: DataFrame, rename: Callable[[Any, str], st
         return None
 
 
-def _with_names(column: Column, frame: DataFrame, rename: Callable[[Any, str], str | None]) -> Column:
+def _with_names(column: Column, frame: DataFrame, rename: Rename) -> Column:
     copied: Any = copy.copy(column)
     if is_connect(frame.sparkSession):
         copied._expr = _renamed_proto(copied._expr, rename)
@@ -314,11 +315,11 @@ def _with_names(column: Column, frame: DataFrame, rename: Callable[[Any, str], s
     return copied  # type: ignore[no-any-return]
 
 
-def _renamed_proto(value: Any, rename: Callable[[Any, str], str | None]) -> Any:
+def _renamed_proto(value: Any, rename: Rename) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_renamed_proto(item, rename) for item in value)
     if type(value).__name__ == "ColumnReference" and value._plan_id is not None:
-        name = rename(value._plan_id, attribute_parts(value._unparsed_identifier)[-1])
+        name = rename(value._plan_id, attribute_parts(value._unparsed_identifier))
         return value if name is None else type(value)(name)
     if not type(value).__module__.startswith("pyspark.sql.connect.expressions"):
         return value
@@ -328,18 +329,27 @@ def _renamed_proto(value: Any, rename: Callable[[Any, str], str | None]) -> Any:
     return copied
 
 
-def _renamed_node(node: Any, rename: Callable[[Any, str], str | None], jvm: Any) -> Any:
+def _renamed_node(node: Any, rename: Rename, jvm: Any) -> Any:
     if node.getClass().getSimpleName() == "ExpressionColumnNode":
-        attribute = node.expression()
-        if attribute.getClass().getSimpleName() != "AttributeReference":
-            return node
-        name = rename(attribute.exprId().toString(), attribute.name())
+        found = _attribute(node.expression())
+        name = None if found is None else rename(*found)
         return node if name is None else jvm.org.apache.spark.sql.functions.col(name).node()
     parts = [node.productElement(i) for i in range(node.productArity())]
     return node.copy(*[_renamed_part(part, rename, jvm) for part in parts])
 
 
-def _renamed_part(part: Any, rename: Callable[[Any, str], str | None], jvm: Any) -> Any:
+def _attribute(expression: Any) -> tuple[str, list[str]] | None:
+    """The mark of the column that an expression is, or is a field of, and the names from it on; None for another expression."""
+    kind = expression.getClass().getSimpleName()
+    if kind == "AttributeReference":
+        return expression.exprId().toString(), [expression.name()]
+    if kind == "Alias":
+        return _attribute(expression.child())
+    found = _attribute(expression.child()) if kind == "GetStructField" else None
+    return None if found is None else (found[0], [*found[1], expression.extractFieldName()])
+
+
+def _renamed_part(part: Any, rename: Rename, jvm: Any) -> Any:
     """A field of a node: a node, an option or sequence of nodes, a pair of nodes, or something to keep."""
     if not hasattr(part, "getClass"):
         return part

@@ -5,7 +5,7 @@ The merge evaluates expressions over frames of its own, where such a bond would 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -21,17 +21,22 @@ def is_bound(expression: Expression) -> bool:
     return expression.tree is not None and expression.tree.find(exp.Placeholder) is not None
 
 
-def unbound(expression: Expression, source: Frame, source_alias: str, target: Iterable[str], target_alias: str) -> Expression:
+def unbound(expression: Expression, source: Frame, source_alias: str, target: Collection[str], target_alias: str) -> Expression:
     """The expression with its bound columns named `alias.column`: the source's when bound to `source`, else the target's."""
     if not is_bound(expression):
         return expression
     marks = bound_columns(source)
-    names = {name.lower() for name in target}
+    sides = {True: (source_alias, source.columns), False: (target_alias, target)}
 
-    def rename(mark: Any, name: str) -> str | None:
-        if mark in marks:
-            return f"{quoted(source_alias)}.{quoted(name)}"
-        return f"{quoted(target_alias)}.{quoted(name)}" if name.lower() in names else None
+    def rename(mark: Any, parts: Sequence[str]) -> str | None:
+        alias, columns = sides[mark in marks]
+        path = _from_column(parts, {column.lower() for column in columns})
+        return None if path is None else ".".join(map(quoted, (alias, *path)))
 
     named = with_names(expression.column, source, rename)
     return expression if named is None else from_user(named)
+
+
+def _from_column(parts: Sequence[str], columns: Collection[str]) -> Sequence[str] | None:
+    """The parts of a name from the column on: there may be an alias before it. None when it is none of the columns."""
+    return next((parts[start:] for start in (0, 1) if start < len(parts) and parts[start].lower() in columns), None)
