@@ -73,7 +73,7 @@ def test_a_column_of_the_target_is_copied(spark: SparkSession, tmp_path: Path) -
 
 
 def test_rows_that_are_too_many_are_read_twice(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_MOST_BYTES", 0)
+    monkeypatch.setattr(kept, "KEPT_BYTES", 0)
     plans = noted(monkeypatch, execute, "with_kept")
     merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
     assert plans == [None]
@@ -84,7 +84,7 @@ def test_rows_that_turn_out_too_large_are_read_twice(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans, matches = noted(monkeypatch, execute, "with_kept"), noted(monkeypatch, execute, "match")
-    monkeypatch.setattr("deltamerge.merge.matching.MOST_BYTES", 100)
+    monkeypatch.setattr(execute, "KEPT_BYTES", 100)
     merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
     assert plans != [None]
     assert [found is None for found in matches] == [True, False]
@@ -111,6 +111,14 @@ def test_rows_that_may_not_change_are_read_when_they_do(
         2: "two",
         3: "row 3",
     }
+
+
+def test_rows_that_go_are_not_read(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = noted(monkeypatch, execute, "with_kept")
+    merge(spark, tmp_path / "t").whenMatchedUpdate("s.n > 100", {"name": "s.name"}).whenMatchedDelete().execute()
+    assert plans == [None]
+    found = rows_of(spark, tmp_path / "t")
+    assert (found[2], 3 in found, 11 in found) == (updated(2, name="two"), False, False)
 
 
 def test_an_evolving_table_is_read_as_it_will_be(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from deltamerge.merge.apply import SMALL_BYTES, apply_here, repeated_positions
 from deltamerge.merge.bloom import filtered
 from deltamerge.merge.clauses import Action, Side
 from deltamerge.merge.collisions import multiple_matches
-from deltamerge.merge.kept import with_kept
+from deltamerge.merge.kept import KEPT_BYTES, with_kept
 from deltamerge.merge.local_changes import local_changes, needed_target
 from deltamerge.merge.matching import match
 from deltamerge.merge.numbers import with_numbers
@@ -161,29 +161,31 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
 
 def _held(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> tuple[Sequence[ResolvedClause], pa.Table | None]:
     """The changed rows when they can be held, and their clauses: with what updates keep if that spares a reading."""
-    for plan in filter(None, (with_kept(pruned), pruned)):
-        changes = changes_in_arrow(spark, plan, tasks)
+    whole = with_kept(pruned)
+    if whole is not None:
+        changes = changes_in_arrow(spark, whole, tasks, KEPT_BYTES)
         if changes is not None:
-            return plan.plan.resolved.clauses, changes
-    return pruned.plan.resolved.clauses, None
+            return whole.plan.resolved.clauses, changes
+        log.info("what updates keep is too large to be held with the keys")
+    return pruned.plan.resolved.clauses, changes_in_arrow(spark, pruned, tasks)
 
 
-def changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
-    """The changed rows when source and matches are small enough to be held here; None when Spark must join.
+def changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], most: int | None = None) -> pa.Table | None:
+    """The changed rows when source and matches are small enough to be held here (within `most` bytes); None when Spark must join.
 
     Raises MultipleMatchError where it is the clauses as they were given that make a match ambiguous.
     """
     try:
-        return _changes_in_arrow(spark, pruned, tasks)
+        return _changes_in_arrow(spark, pruned, tasks, most)
     except ResultTooLargeError as error:
         log.info("Spark joins: %s", error.detail)
         return None
 
 
-def _changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
+def _changes_in_arrow(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], most: int | None) -> pa.Table | None:
     if pruned.lookup is None or pruned.ranks is None or pruned.plan.strategy is Strategy.JOIN:
         return None
-    matches = match(spark, pruned, tasks, needed_target(pruned))
+    matches = match(spark, pruned, tasks, needed_target(pruned), most)
     if matches is None:
         return None
     asked = as_asked(pruned)

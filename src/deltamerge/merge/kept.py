@@ -16,8 +16,9 @@ from deltamerge.protocol.sized_text import sized_texts
 from deltamerge.spark.expression import from_name
 from deltamerge.spark.schema import spark_type
 
-# What the rows may take in memory: by an estimate, so many times what they take in the files, and no less than so much a value.
-_MOST_BYTES = 32 << 20
+# What the matched rows may take in memory. By an estimate that is so many times what they take in the files, and no less than
+# so much a value; texts that dictionaries make small in the files may take far more.
+KEPT_BYTES = 32 << 20
 _UNPACKED = 4
 _VALUE_BYTES = 16
 
@@ -26,21 +27,21 @@ def with_kept(pruned: PrunedPlan) -> PrunedPlan | None:
     """The plan with updates that set every column, those they keep to what they are.
 
     None where that gains nothing or is not sure to: where files are written again anyway, where not every matched row is
-    changed, where rows are many or carry more than their columns, or a column is written otherwise than it is read.
+    updated, where rows are many or carry more than their columns, or a column is written otherwise than it is read.
     """
     plan, resolved = pruned.plan, pruned.plan.resolved
-    if not (plan.rewrite_share and plan.keys_decide) or plan.feed or plan.by_source is not None or not _is_plain(resolved):
+    if not (plan.rewrite_share and plan.keys_decide and pruned.lookup) or plan.feed or plan.by_source is not None:
         return None
     matched = resolved.of(Side.MATCHED)
-    if not matched or matched[-1].condition is not None or not any(_kept(resolved, clause) for clause in matched):
+    if not matched or matched[-1].condition is not None or not _kept(resolved, matched[-1]) or not _is_plain(resolved):
         return None
-    if pruned.source.rows * _row_bytes(pruned) > _MOST_BYTES:
+    if pruned.source.rows * _row_bytes(pruned) > KEPT_BYTES:
         return None
-    whole = {clause.number: _whole(resolved, clause) for clause in matched}
-    if None in whole.values():
+    clauses = [_whole(resolved, clause) for clause in resolved.clauses]
+    if any(clause is None for clause in clauses):
         return None
-    clauses = tuple(whole.get(clause.number) or clause for clause in resolved.clauses)
-    return replace(pruned, plan=replace(plan, resolved=replace(resolved, clauses=clauses)))
+    whole = replace(resolved, clauses=tuple(clause for clause in clauses if clause is not None))
+    return replace(pruned, plan=replace(plan, resolved=whole))
 
 
 def _is_plain(resolved: ResolvedMerge) -> bool:
@@ -62,7 +63,7 @@ def _kept(resolved: ResolvedMerge, clause: ResolvedClause) -> list[str]:
 
 
 def _whole(resolved: ResolvedMerge, clause: ResolvedClause) -> ResolvedClause | None:
-    """The clause with a value for every column; None where a column can't be told from one of the source."""
+    """The clause, an update with a value for every column; None where a column can't be told from one of the source."""
     kept = []
     for name in _kept(resolved, clause):
         field = resolved.schema.find(name, case_sensitive=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Literal
 
 import numpy as np
@@ -31,7 +32,13 @@ from deltamerge.spark.schema import spark_type, to_spark
 from deltamerge.worker.rewrite import CLAUSE, conform_column
 from deltamerge.worker.scan import FILE, POSITION_FIELDS, ROW
 
-_NULL = object()
+
+class Constant(Enum):
+    """What is written without asking Spark, and is in no column."""
+
+    NULL = "NULL"
+
+
 # What is held of changed rows, and sent to Spark: more in one task is too much for a driver of 1 GB.
 MOST_BYTES = 96 << 20
 
@@ -198,8 +205,8 @@ def _changed_by(
     copied = {value.column: copy_of(resolved, value) for value in clause.values}
     columns = [own[FILE], own[ROW], pa.array(np.full(len(chosen), clause.number, np.int32))]
     for field in written:
-        copy = copied.get(field.name, _NULL)
-        if copy is _NULL:
+        copy = copied.get(field.name, Constant.NULL)
+        if copy is Constant.NULL:
             columns.append(pa.nulls(len(chosen), field.type))
         elif isinstance(copy, Reference):
             columns.append(conform_column(taken[copy.side][copy.path[0]], field.type))
@@ -239,10 +246,10 @@ def _copies(resolved: ResolvedMerge, clauses: Sequence[ResolvedClause], side: Li
     return list(dict.fromkeys(copy.path[0] for copy in copied if isinstance(copy, Reference) and copy.side == side))
 
 
-def copy_of(resolved: ResolvedMerge, value: ColumnValue) -> Reference | object | None:
-    """The column that a value is a plain copy of, _NULL for NULL, None when Spark must evaluate it."""
+def copy_of(resolved: ResolvedMerge, value: ColumnValue) -> Reference | Constant | None:
+    """The column that a value is a plain copy of, or the constant that it is; None when Spark must evaluate it."""
     if isinstance(value.value.tree, exp.Null):
-        return _NULL
+        return Constant.NULL
     found = resolved.scope.reference(value.value.tree)
     field = resolved.schema.find(value.column, case_sensitive=True)
     if found is None or len(found.path) > 1 or field is None:

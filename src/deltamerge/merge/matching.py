@@ -23,7 +23,7 @@ from deltamerge.spark.jobs import collect, in_process
 from deltamerge.spark.scan import match_frame
 from deltamerge.spark.schema import to_spark
 from deltamerge.spark.target import scan_spec
-from deltamerge.worker.entry import ranked_rows
+from deltamerge.worker.entry import Room, ranked_rows
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 
 Indices = npt.NDArray[np.int64]
@@ -74,8 +74,10 @@ def _left_out(count: int, used: Indices) -> Indices:
     return np.flatnonzero(alone)
 
 
-def match(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], columns: StructType) -> Matches | None:
-    """All pairs of the pruned files, with the target `columns`; None when there are too many to hold here.
+def match(
+    spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], columns: StructType, most: int | None = None
+) -> Matches | None:
+    """All pairs of the pruned files, with the target `columns`; None when they are too many to be held here, within `most` bytes.
 
     Where NOT MATCHED BY SOURCE clauses look at them, target rows without a partner are there, too.
     """
@@ -88,7 +90,7 @@ def match(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask], columns
     names = [f.name for f in snapshot.schema if f.name in keys or columns.find(f.name, case_sensitive=True)]
     schema = snapshot.schema.select(names)
     spec = scan_spec(snapshot, schema, pruned.lookup, ranked=True, every=every)
-    found = _scan(spark, spec, schema, pruned, tasks)
+    found = _scan(spark, spec, schema, pruned, tasks, MOST_BYTES if most is None else min(most, MOST_BYTES))
     if found is None:
         return None
     return _expanded(found.select([*columns.names, FILE, ROW, RANK]), pruned.ranks)
@@ -100,19 +102,22 @@ def _are_too_many(tasks: Sequence[FileTask], sizes: Sequence[int]) -> bool:
     return sum(known) > MOST_PAIRS or (len(known) < len(tasks) and sum(sizes) > DRIVER_BYTES)
 
 
-def _scan(spark: Session, spec: ScanSpec, schema: StructType, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> pa.Table | None:
+def _scan(
+    spark: Session, spec: ScanSpec, schema: StructType, pruned: PrunedPlan, tasks: Sequence[FileTask], most: int
+) -> pa.Table | None:
     if not tasks:
         return spec.output.empty_table()
     sizes = pruned.files["size"].to_pylist()
     if sum(sizes) <= DRIVER_BYTES:
+        room = Room(MOST_PAIRS, most)
         with in_process(), ThreadPoolExecutor(_THREADS) as pool:
-            parts = list(pool.map(lambda task: ranked_rows(spec, [task], MOST_PAIRS, MOST_BYTES), tasks))
+            parts = list(pool.map(lambda task: ranked_rows(spec, [task], room), tasks))
         table = pa.Table.from_batches([batch for part in parts for batch in part], spec.output)
     else:
-        frame = match_frame(spark, spec, to_spark(schema), tasks, sizes, pruned.source.rows, MOST_PAIRS, MOST_BYTES)
+        frame = match_frame(spark, spec, to_spark(schema), tasks, sizes, pruned.source.rows, MOST_PAIRS, most)
         table = collect(frame, f"deltamerge: match {pruned.plan.resolved.snapshot.store.url}")
     files = table[FILE].to_numpy()
-    return None if len(files) > MOST_PAIRS or table.nbytes > MOST_BYTES or (files < 0).any() else table
+    return None if len(files) > MOST_PAIRS or table.nbytes > most or (files < 0).any() else table
 
 
 def _expanded(found: pa.Table, ranks: pa.Array) -> Matches | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -37,21 +38,31 @@ def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], limit: int, mo
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from ranked_rows(spec, bins[number], limit, most)
+                yield from ranked_rows(spec, bins[number], Room(limit, most))
 
     return run
 
 
-def ranked_rows(spec: ScanSpec, tasks: Sequence[FileTask], limit: int, most: int) -> list[pa.RecordBatch]:
-    """The ranked rows of some files, in batches of `spec.output`; a row of file -1 alone where they are too many to be of use:
-    more than `limit`, or `most` bytes.
-    """
+@dataclass
+class Room:
+    """For how many more rows and bytes there is room; what is read at the same time may share it."""
+
+    rows: int
+    bytes: int
+
+    def takes(self, batch: pa.RecordBatch) -> bool:
+        """Whether there was room for a batch too; once there is none it stays so."""
+        self.rows -= batch.num_rows
+        self.bytes -= batch.nbytes
+        return self.rows >= 0 and self.bytes >= 0
+
+
+def ranked_rows(spec: ScanSpec, tasks: Sequence[FileTask], room: Room) -> list[pa.RecordBatch]:
+    """The ranked rows of some files, in batches of `spec.output`; a row of file -1 alone where there is no room for them."""
     found: list[pa.RecordBatch] = []
-    seen = size = 0
     for task in tasks:
         for batch in scan_file(spec, task):
-            seen, size = seen + batch.num_rows, size + batch.nbytes
-            if seen > limit or size > most:
+            if not room.takes(batch):
                 return [overflow_row(spec.output)]
             found.append(batch)
     return found

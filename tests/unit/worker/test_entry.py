@@ -19,6 +19,7 @@ import deltamerge.spark.jobs  # noqa: F401  (registers what is shipped by value)
 import deltamerge.worker.write as write
 from deltamerge.worker.apply import apply_changes
 from deltamerge.worker.entry import (
+    Room,
     apply_map,
     arrow_stream,
     match_map,
@@ -94,16 +95,22 @@ def test_matching_gives_each_rows_rank(tmp_path: Path, tasks: list[FileTask]) ->
 def test_in_place_of_more_matches_than_the_limit_is_a_row_that_says_so(tmp_path: Path, tasks: list[FileTask]) -> None:
     spec = scan_of(tmp_path, list(range(12)), ranked=True)
     for limit, most in ((5, BYTES), (11, BYTES), (12, 1)):
-        batches = ranked_rows(spec, tasks, limit, most)
+        batches = ranked_rows(spec, tasks, Room(limit, most))
         assert values(batches, FILE) == [(-1,)]
         assert all(batch.schema == spec.output for batch in batches)
-    assert (-1,) not in values(ranked_rows(spec, tasks, 12, BYTES), FILE)
+    assert (-1,) not in values(ranked_rows(spec, tasks, Room(12, BYTES)), FILE)
+
+
+def test_files_that_are_read_at_once_share_the_room(tmp_path: Path, tasks: list[FileTask]) -> None:
+    spec, room = scan_of(tmp_path, list(range(12)), ranked=True), Room(7, BYTES)
+    found = [values(ranked_rows(spec, [task], room), FILE) for task in tasks]
+    assert [rows == [(-1,)] for rows in found] == [False, True, True]
 
 
 def test_so_it_is_where_every_row_comes(tmp_path: Path, tasks: list[FileTask]) -> None:
     whole = replace(scan_of(tmp_path, [5], ranked=True), every=True)
-    assert values(ranked_rows(whole, tasks, 12, 1), FILE) == [(-1,)]
-    assert values(ranked_rows(whole, tasks, 12, BYTES), "id", RANK) == [(id, 0 if id == 5 else None) for id in range(12)]
+    assert values(ranked_rows(whole, tasks, Room(12, 1)), FILE) == [(-1,)]
+    assert values(ranked_rows(whole, tasks, Room(12, BYTES)), "id", RANK) == [(id, 0 if id == 5 else None) for id in range(12)]
 
 
 def test_the_limit_is_for_each_bin(tmp_path: Path, tasks: list[FileTask]) -> None:
