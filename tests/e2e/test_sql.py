@@ -76,7 +76,7 @@ def test_a_query_over_delta_paths_and_ctes(spark: SparkSession, path: str, chang
         WHEN NOT MATCHED BY SOURCE THEN UPDATE SET n = (SELECT count(*) FROM delta.`{path}`), name = DEFAULT""",
     )
     assert rows(spark, path) == [(1, None, 2), (2, "B", 41)]
-    assert not [table.name for table in spark.catalog.listTables() if "deltamerge" in table.name]
+    assert not [row.tableName for row in spark.sql("SHOW TABLES").collect() if "deltamerge" in row.tableName]
 
 
 @pytest.mark.parametrize(
