@@ -131,7 +131,11 @@ KINDS = [
 def garbage(kind: Kind) -> list[str]:
     """JSON that is no bound of this type."""
     common = ["null", "true", "[]", "{}", '{"x":1}', "1e999", '"\\ud800"']
-    return common if kind.name == "string" else [*common, '"garbage"', '"NaN"', '""', "1.5e-300", str(2**70)]
+    if kind.name == "string":
+        return common
+    # Where these are numbers of the type, they would be bounds, and lies.
+    numbers = {"float": [], "double": [], "decimal(38,10)": ["1.5e-300"]}.get(kind.name, ["1.5e-300", str(2**70)])
+    return [*common, '"garbage"', '"NaN"', '""', *numbers]
 
 
 Row = dict[Path, Any]
