@@ -5,3 +5,5 @@ from __future__ import annotations
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Queries are interpreted.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# Rows go to Python and back without a network; PySpark 4.0 does not know it.
+SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"}
