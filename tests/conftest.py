@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.java import INTERPRETED, QUICK_JAVA, SOCKETS
+from tests.java import INTERPRETED, PLACELESS, QUICK_JAVA, SOCKETS
 from tests.sampling import covering, half, others, single
 
 pytest_plugins = ["tests.stores.fixtures"]
@@ -87,7 +87,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     builder = builder.remote("local[2]") if request.config.getoption("--connect") else builder.master("local[2]")
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     if not request.config.getoption("--connect") and "DELTAMERGE_TEST_ALL" not in os.environ:
-        settings |= INTERPRETED | SOCKETS
+        settings |= INTERPRETED | PLACELESS | SOCKETS
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

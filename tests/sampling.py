@@ -30,8 +30,8 @@ def others(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def half(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """A fixed half of the tests, each with all of its variants, in the order given."""
-    return [item for item in items if zlib.crc32(f"half of {_name(item)}".encode()) % 2]
+    """A fixed half of the tests and those marked `connect`, each with all of its variants, in the order given."""
+    return [item for item in items if zlib.crc32(f"half of {_name(item)}".encode()) % 2 or item.get_closest_marker("connect")]
 
 
 def _kept(items: Sequence[pytest.Item], choose: Callable[[list[pytest.Item]], list[pytest.Item]]) -> list[pytest.Item]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,6 +13,7 @@ import deltamerge
 from deltamerge.exceptions import DeltaInvariantViolationException
 from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import refused
+from tests.e2e.vectors import ask_for_vectors
 
 
 @pytest.fixture
@@ -131,3 +133,67 @@ def test_a_constraint_about_a_column_that_is_gone_is_named_before_anything_runs(
         deltamerge.write(untouchable.select("id", "n"), path, mode="append")
     table.merge(spark.range(1).selectExpr("1 AS id").alias("s"), "t.id = s.id").whenMatchedDelete().execute()
     assert rows(spark, path) == [(2, 6, 12)]
+
+
+@pytest.fixture
+def full(spark: SparkSession, tmp_path: Path) -> str:
+    """Rows 1 and 2 with arrays `a` and maps `m` that must not hold nulls."""
+    return strict(spark, tmp_path / "t", "(1, array(1), map('k', 1)), (2, array(2), map())")
+
+
+def strict(spark: SparkSession, folder: Path, values: str) -> str:
+    """A table of rows (id, a, m) whose arrays and maps must not hold nulls from now on."""
+    rows = spark.sql(f"SELECT id, a, CAST(m AS map<string,int>) AS m FROM VALUES {values} v(id, a, m)")
+    deltamerge.write(rows.coalesce(1), str(folder))
+    log = folder / "_delta_log" / f"{0:020d}.json"
+    text = log.read_text()
+    edited = text.replace('ontainsNull\\":true', 'ontainsNull\\":false')
+    assert text.count("true") - edited.count("true") == 2
+    log.write_text(edited)
+    return str(folder)
+
+
+@pytest.mark.local(reason="the schema is changed by a commit written with files")
+@pytest.mark.usefixtures("strategy")
+@pytest.mark.parametrize("vectors", [False, True], ids=["rewritten", "marked"])
+@pytest.mark.parametrize(
+    ("changes", "clause", "name"),
+    [
+        ("2 AS id, array(5, null) AS a", "WHEN MATCHED THEN UPDATE SET a = s.a", "a.element"),
+        ("2 AS id, map('k', CAST(null AS INT)) AS m", "WHEN MATCHED THEN UPDATE SET m = s.m", "m.value"),
+        ("9 AS id, array(1) AS a, map('k', CAST(null AS INT)) AS m", "WHEN NOT MATCHED THEN INSERT *", "m.value"),
+    ],
+)
+def test_a_null_where_an_array_or_map_must_have_none_is_refused(
+    spark: SparkSession, full: str, vectors: bool, changes: str, clause: str, name: str
+) -> None:
+    """Readers would take it for a value: 0, or that of the element before."""
+    if vectors:
+        ask_for_vectors(Path(full))
+    with refused(Path(full), DeltaInvariantViolationException, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", name):
+        merge(spark, full, changes, clause)
+    merge(spark, full, "2 AS id, array(5, 6) AS a, map('k', 7) AS m", "WHEN MATCHED THEN UPDATE SET *")
+    found = {row["id"]: (row["a"], row["m"]) for row in deltamerge.read(spark, full).collect()}
+    assert found == {1: ([1], {"k": 1}), 2: ([5, 6], {"k": 7})}
+
+
+@pytest.mark.local(reason="the schema is changed by a commit written with files")
+@pytest.mark.usefixtures("strategy")
+def test_a_null_that_another_writer_left_in_an_array_is_copied(spark: SparkSession, tmp_path: Path) -> None:
+    """A merge that has nothing to do with it must not fail for it. Readers differ in what they make of it."""
+    path = strict(spark, tmp_path / "t", "(1, array(1), map('k', 1)), (2, array(2, null), null)")
+    merge(spark, path, "1 AS id, array(5) AS a", "WHEN MATCHED THEN UPDATE SET a = s.a")
+    actions = [json.loads(line) for line in (tmp_path / "t" / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
+    (name,) = [action["add"]["path"] for action in actions if "add" in action]
+    rows = pq.read_table(tmp_path / "t" / name, columns=["id", "a"]).sort_by("id").to_pylist()
+    assert rows == [{"id": 1, "a": [5]}, {"id": 2, "a": [2, None]}]
+
+
+@pytest.mark.local(reason="the schema is changed by a commit written with files")
+def test_an_array_that_must_not_hold_nulls_may_be_set_to_itself_and_appended(spark: SparkSession, full: str) -> None:
+    merge(spark, full, "1 AS id", "WHEN MATCHED THEN UPDATE SET a = array_append(t.a, t.id + 1), m = t.m")
+    assert deltamerge.read(spark, full).where("id = 1").collect()[0][1:] == ([1, 2], {"k": 1})
+    with refused(Path(full), DeltaInvariantViolationException, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "a.element"):
+        deltamerge.write(spark.sql("SELECT 4 AS id, array(1, null) AS a"), full, mode="append")
+    deltamerge.write(spark.sql("SELECT 4 AS id, array(8) AS a"), full, mode="append")
+    assert deltamerge.read(spark, full).where("id = 4").collect()[0][1:] == ([8], None)

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge import execute, kept
-from deltamerge.tables import DeltaMergeBuilder
+from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.tables import conf, content, hold_no_source, make, noted, source, version
 from tests.e2e.vectors import vectors_of
 
@@ -64,6 +66,16 @@ def test_rows_keep_what_their_clause_does_not_set(
     assert strategy == "join" or [plan is not None for plan in plans] == [True]
 
 
+def test_the_plan_names_the_columns_that_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    line = "  kept columns:      id, part, n, s, m; read with the keys where they fit in memory"
+    built = merge(spark, tmp_path / "t").whenMatchedUpdate("s.n > 100", {"name": "s.name", "n": "s.n"})
+    assert line not in built.explain()
+    built = built.whenMatchedUpdate(set={"name": "s.name"})
+    assert line in built.explain().splitlines()
+    with conf(spark, {"spark.deltamerge.strategy": "join"}):
+        assert "kept columns" not in built.explain()
+
+
 @pytest.mark.usefixtures("strategy")
 def test_a_column_of_the_target_is_copied(spark: SparkSession, tmp_path: Path) -> None:
     built = merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "t.part", "n": "t.id", "s": "t.s"})
@@ -99,6 +111,21 @@ def test_rows_with_more_to_them_are_read_as_they_are(
     merge(spark, tmp_path / "t", properties={property: "true"}).whenMatchedUpdate(set={"name": "s.name"}).execute()
     assert plans == [None]
     assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")
+
+
+def test_texts_of_fixed_length_are_written_as_they_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are padded where they are read."""
+    rows = spark.createDataFrame([(1, 10, "ab"), (2, 20, "cd")], "id int, n int, code string")
+    code = F.col("code").alias("code", metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(4)"})
+    path, properties = str(tmp_path / "t"), {"delta.enableDeletionVectors": "true"}
+    deltamerge.write(rows.select("id", "n", code), path, properties=properties)
+    plans = noted(monkeypatch, execute, "with_kept")
+    built = DeltaTable.forPath(spark, path).alias("t").merge(source(spark, "id int, n int", [(2, 21)]), "t.id = s.id")
+    built.whenMatchedUpdate(set={"n": "s.n"}).execute()
+    assert plans == [None]
+    assert content(spark, tmp_path / "t") == [(1, 10, "ab  "), (2, 21, "cd  ")]
 
 
 def test_rows_that_may_not_change_are_read_when_they_do(

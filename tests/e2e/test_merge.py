@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import deltamerge
+from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import DeltaMultipleMatchException
+from deltamerge.spark.adapter import is_connect
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import by_delta_rs, content, make, source, version
 
@@ -201,6 +203,32 @@ def test_fields_of_columns_bound_to_their_frames(spark: SparkSession, tmp_path: 
         .execute()
     )
     assert content(spark, tmp_path / "t") == [(1, 1151, (11, (12,))), (2, 20, None), (92, 90, None)]
+
+
+@pytest.mark.connect
+def test_a_source_named_as_one_of_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """By Spark's order of resolution `s.id` is the alias's column `id` and no field of the column `s`."""
+    table = make(spark, tmp_path / "t", "id int, n int", [(1, 10), (2, 20)])
+    changes = spark.createDataFrame([((5, 6), 1, 7)], "s struct<x: int, y: int>, id int, n int").alias("s")
+    built = table.merge(changes, F.col("t.id") == changes["s.id"])
+    built.whenMatchedUpdate(set={"n": changes["s.n"] * 100 + changes["s.x"] * 10 + changes["s.s.y"]}).execute()
+    assert content(spark, tmp_path / "t") == [(1, 756), (2, 20)]
+
+
+@pytest.mark.connect
+def test_a_bound_name_that_could_be_two_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Classic Spark knows which one it is; on Connect it is refused rather than guessed."""
+    table = make(spark, tmp_path / "t", "id int, n int", [(1, 10), (2, 20)])
+    changes = spark.createDataFrame([((2, 6), 1, 7)], "s struct<id: int, n: int>, id int, n int").alias("s")
+    built = table.merge(changes, F.col("t.id") == changes["s.id"]).whenMatchedUpdate(set={"n": changes["s.n"]})
+    if is_connect(spark):
+        with pytest.raises(DeltaMergeError, match=r"s\.id") as caught:
+            built.execute()
+        assert caught.value.getCondition() == "DELTAMERGE_AMBIGUOUS_BOUND_COLUMN"
+        assert version(tmp_path / "t") == 0
+    else:
+        built.execute()
+        assert content(spark, tmp_path / "t") == [(1, 7), (2, 20)]
 
 
 def _path(table: DeltaTable, folder: Path) -> str:

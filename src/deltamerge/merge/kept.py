@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from deltamerge.merge.clauses import Action, Side
 from deltamerge.merge.local_changes import copy_of
+from deltamerge.merge.plan import MergePlan, Strategy
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.merge.scope import Reference
@@ -15,6 +16,7 @@ from deltamerge.protocol.row_tracking import tracking_columns
 from deltamerge.protocol.sized_text import sized_texts
 from deltamerge.spark.expression import from_name
 from deltamerge.spark.schema import spark_type
+from deltamerge.spark.target import null_free
 
 # What the matched rows may take in memory. By an estimate that is so many times what they take in the files, and no less than
 # so much a value; texts that dictionaries make small in the files may take far more.
@@ -30,12 +32,7 @@ def with_kept(pruned: PrunedPlan) -> PrunedPlan | None:
     updated, where rows are many or carry more than their columns, or a column is written otherwise than it is read.
     """
     plan, resolved = pruned.plan, pruned.plan.resolved
-    if not (plan.rewrite_share and plan.keys_decide and pruned.lookup) or plan.feed or plan.by_source is not None:
-        return None
-    matched = resolved.of(Side.MATCHED)
-    if not matched or matched[-1].condition is not None or not _kept(resolved, matched[-1]) or not _is_plain(resolved):
-        return None
-    if pruned.source.rows * _row_bytes(pruned) > KEPT_BYTES:
+    if pruned.lookup is None or not kept_columns(plan) or pruned.source.rows * _row_bytes(pruned) > KEPT_BYTES:
         return None
     clauses = [_whole(resolved, clause) for clause in resolved.clauses]
     if any(clause is None for clause in clauses):
@@ -44,11 +41,24 @@ def with_kept(pruned: PrunedPlan) -> PrunedPlan | None:
     return replace(pruned, plan=replace(plan, resolved=whole))
 
 
+def kept_columns(plan: MergePlan) -> list[str]:
+    """The columns that updates leave as they are, where they may be read with the key; [] elsewhere."""
+    resolved = plan.resolved
+    if not (plan.rewrite_share and plan.keys_decide) or plan.feed or plan.by_source is not None or plan.strategy is Strategy.JOIN:
+        return []
+    matched = resolved.of(Side.MATCHED)
+    if not matched or matched[-1].condition is not None or not _kept(resolved, matched[-1]) or not _is_plain(resolved):
+        return []
+    kept = {name for clause in matched for name in _kept(resolved, clause)}
+    return [name for name in resolved.schema.names if name in kept]
+
+
 def _is_plain(resolved: ResolvedMerge) -> bool:
     """Whether the target's columns are written as they are read, and are all there is to a row."""
     snapshot = resolved.snapshot
     is_tracked = tracking_columns(snapshot.protocol, snapshot.metadata) is not None
-    return resolved.metadata is None and not is_tracked and not any(text.padded for text in sized_texts(resolved.schema))
+    is_padded = any(text.padded for text in sized_texts(resolved.schema))
+    return resolved.metadata is None and not (is_tracked or is_padded or any(null_free(resolved.schema)))
 
 
 def _row_bytes(pruned: PrunedPlan) -> int:

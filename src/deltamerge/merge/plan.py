@@ -94,8 +94,11 @@ class MergePlan:
         """Whether no row of the target can change."""
         return all(clause.action is Action.INSERT for clause in self.resolved.clauses)
 
-    def explain(self, files: str = "") -> str:
-        """The plan in words, a fact a line; `files` says how many can be foreseen to be left of the table."""
+    def explain(self, files: str = "", kept: Sequence[str] = ()) -> str:
+        """The plan in words, a fact a line; `files` says how many can be foreseen to be left of the table.
+
+        The columns `kept` by updates are read with the key, unless there turn out to be too many values.
+        """
         lines = [
             f"MERGE INTO {self.resolved.snapshot.store.url}, version {self.resolved.snapshot.version}",
             f"  join:              source {self.join.value} target ON {self.resolved.spec.condition.text}",
@@ -104,6 +107,7 @@ class MergePlan:
             f"  file pruning:      {self._pruning()}",
             *([f"  files:             {files}"] if files else []),
             f"  target columns:    {', '.join(self.target_columns) or 'none'}",
+            *([f"  kept columns:      {', '.join(kept)}; read with the keys where they fit in memory"] if kept else []),
             f"  source columns:    {', '.join(self.source_columns) or 'none'}",
             f"  touched files:     {self._touched_files()}",
         ]

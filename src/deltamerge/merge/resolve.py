@@ -33,7 +33,7 @@ from deltamerge.protocol.features import check_writable
 from deltamerge.protocol.identity import Identity, check_update, identity_columns, unnamed
 from deltamerge.protocol.schema import DataType, StructType
 from deltamerge.spark.analysis import Check, empty_frame, types_of
-from deltamerge.spark.binding import unbound
+from deltamerge.spark.binding import Named, unbound
 from deltamerge.spark.casts import check_casts, keeping, lacks_fields, with_fields
 from deltamerge.spark.demands import check_demands, columns_in
 from deltamerge.spark.expression import Expression, as_condition, from_name, null
@@ -144,9 +144,10 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
 
 def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
     """The specification with columns that are bound to a DataFrame named instead."""
+    source, target = Named(scope.source_alias, scope.source), Named(scope.target_alias, scope.target)
 
     def named(expression: Expression) -> Expression:
-        return unbound(expression, spec.source, scope.source_alias, scope.target.names, scope.target_alias)
+        return unbound(expression, spec.source, source, target)
 
     return replace(
         spec,

@@ -23,6 +23,7 @@ from deltamerge.merge.clauses import Batch, MergeSpec
 from deltamerge.merge.commit import CommittedMerge, Timing, commit_merge
 from deltamerge.merge.evolve import AUTO_MERGE
 from deltamerge.merge.execute import MergeOutcome, execute
+from deltamerge.merge.kept import kept_columns
 from deltamerge.merge.latest import chosen_rows
 from deltamerge.merge.plan import REWRITE_SHARE, MergePlan, Strategy, plan_merge
 from deltamerge.merge.preview import MergePreview, preview
@@ -75,7 +76,8 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
     """The plan in words, with the pruning that is known without the source; no job runs. Raises as `planned`."""
     plan = planned(spark, table, spec)
     known = ", ".join(f"{step.files:,} {step.name}" for step in foreseen(plan))
-    return plan.explain(f"{known}; the source decides on the rest" if plan.pairs or plan.ranges else known)
+    files = f"{known}; the source decides on the rest" if plan.pairs or plan.ranges else known
+    return plan.explain(files, kept_columns(plan))
 
 
 def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from sqlglot import exp
 
+from deltamerge.errors import DeltaMergeError
 from deltamerge.spark.attributes import attribute_parts
 
 Read = Callable[[str], exp.Expression | None]
@@ -297,10 +298,12 @@ def _plan_numbers(plan: Any) -> Iterator[int]:
 def with_names(column: Column, frame: DataFrame, rename: Rename) -> Column | None:
     """The Column with bound columns replaced by names: `rename` is given each one's mark and its name's parts, and None keeps it.
 
-    None when the Column can't be taken apart.
+    None when the Column can't be taken apart. Raises what `rename` raises of this library's errors.
     """
     try:
         return _with_names(column, frame, rename)
+    except DeltaMergeError:
+        raise
     except Exception:
         return None
 

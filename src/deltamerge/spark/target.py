@@ -20,8 +20,8 @@ from deltamerge.protocol.deletion_vector import vector_reference
 from deltamerge.protocol.identity import is_identity
 from deltamerge.protocol.partitions import decode_path, parse_partition_values
 from deltamerge.protocol.properties import Properties
-from deltamerge.protocol.schema import StructType, arrow_type
-from deltamerge.protocol.sized_text import sized_texts
+from deltamerge.protocol.schema import ArrayType, DataType, MapType, StructType, arrow_type
+from deltamerge.protocol.sized_text import ELEMENT, KEY, VALUE, TextPath, sized_texts
 from deltamerge.storage import Store, locate
 from deltamerge.worker.bloom import BloomFilter
 from deltamerge.worker.keys import KeyFilter
@@ -128,6 +128,7 @@ def write_spec(snapshot: Snapshot) -> WriteSpec:
         partition_columns=snapshot.partition_columns,
         stats=_with_identities(stats, snapshot.data_schema),
         required=tuple(_required(snapshot.schema)),
+        elements=tuple(null_free(snapshot.schema)),
         lengths=tuple((text.path, text.length) for text in sized_texts(snapshot.schema)),
         codec=properties.compression,
         target_bytes=properties.target_file_size,
@@ -157,3 +158,19 @@ def _required(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[
             yield (*path, field.name)
         if isinstance(field.type, StructType):
             yield from _required(field.type, (*path, field.name))
+
+
+def null_free(type: DataType, path: TextPath = ()) -> Iterator[TextPath]:
+    """The paths of the elements of arrays and values of maps that must not be null."""
+    if isinstance(type, StructType):
+        for field in type:
+            yield from null_free(field.type, (*path, field.name))
+    elif isinstance(type, ArrayType):
+        if not type.contains_null:
+            yield (*path, ELEMENT)
+        yield from null_free(type.element, (*path, ELEMENT))
+    elif isinstance(type, MapType):
+        if not type.value_contains_null:
+            yield (*path, VALUE)
+        yield from null_free(type.key, (*path, KEY))
+        yield from null_free(type.value, (*path, VALUE))

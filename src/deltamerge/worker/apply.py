@@ -34,7 +34,7 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
             for file, hits in _runs(pa.Table.from_batches([batch])):
                 if file is None:
                     counts[: len(spec.clauses)] += np.bincount(hits.column(CLAUSE).to_numpy(), minlength=len(spec.clauses))
-                    inserted = inserted_rows(spec.write.schema, hits)
+                    inserted = inserted_rows(spec.write, hits)
                     inserts.write(inserted)
                     if feed is not None:
                         feed.write(inserted, INSERT)

@@ -25,7 +25,15 @@ from deltamerge.worker.refusal import in_file
 from deltamerge.worker.scan import ROW, FileTask, open_parquet, with_partition
 from deltamerge.worker.tracking import ROW_VERSION, TRACKED, tracked
 from deltamerge.worker.vectors import living, read_vector
-from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec, WrittenFile, partition_key, split_by_partition
+from deltamerge.worker.write import (
+    DataFileWriter,
+    PartitionWriters,
+    WriteSpec,
+    WrittenFile,
+    check_elements,
+    partition_key,
+    split_by_partition,
+)
 
 CLAUSE = "__deltamerge_clause"
 # Smaller files than that, in bytes, are put together with others of their partition when they are written again.
@@ -262,18 +270,21 @@ def new_rows(spec: ChangeSpec, old: pa.Table, hits: pa.Table, clauses: np.ndarra
             columns.append(old.column(field.name))
             continue
         new = conform_column(hits.column(field.name), field.type)
+        check_elements(spec.write.elements, pa.table({field.name: new}))
         whole = len(setters) == len(present)
         columns.append(new if whole else pick(pa.array(np.isin(clauses, setters)), new, old.column(field.name)))
     return pa.table(columns, schema=schema)
 
 
-def inserted_rows(schema: pa.Schema, hits: pa.Table) -> pa.Table:
+def inserted_rows(spec: WriteSpec, hits: pa.Table) -> pa.Table:
     """Inserted rows as the table's rows; their ids and commit versions are those of their place."""
     columns = [
         pa.nulls(hits.num_rows, field.type) if field.name in TRACKED else conform_column(hits.column(field.name), field.type)
-        for field in schema
+        for field in spec.schema
     ]
-    return pa.table(columns, schema=schema)
+    inserted = pa.table(columns, schema=spec.schema)
+    check_elements(spec.elements, inserted)
+    return inserted
 
 
 def conform_column(values: Any, type: pa.DataType) -> Any:

@@ -38,8 +38,9 @@ class WriteSpec:
     """How data files of a table are written.
 
     `schema` is the Arrow schema of a row by logical names, partition columns included; `stored` that of a data file by
-    physical names. `required` are the paths of logical names that must not be null, `lengths` the most characters that
-    CHAR and VARCHAR hold, by the paths of their texts. `codec` is a Parquet codec's name, `target_bytes` the size at which
+    physical names. `required` are the paths of logical names that must not be null, `elements` those of arrays' elements and
+    maps' values that must not be null in new rows, `lengths` the most characters that CHAR and VARCHAR hold, by the paths of
+    their texts. `codec` is a Parquet codec's name, `target_bytes` the size at which
     the next file is begun. With a `prefix_length`, files lie in folders of random names of so many characters instead of
     folders of their partition; all folders are in `base`, the table's own for ''. File names begin with `stem`.
     """
@@ -50,6 +51,7 @@ class WriteSpec:
     partition_columns: tuple[str, ...]
     stats: tuple[StatsColumn, ...]
     required: tuple[tuple[str, ...], ...] = ()
+    elements: tuple[TextPath, ...] = ()
     lengths: tuple[tuple[TextPath, int], ...] = ()
     codec: str = "snappy"
     target_bytes: int = 128 << 20
@@ -263,8 +265,19 @@ def check_required(required: Sequence[tuple[str, ...]], table: pa.Table) -> None
             parents = pc.and_(parents, pc.is_valid(values))
             values = pc.struct_field(values, [values.type.get_field_index(name)])
         if pc.any(pc.and_(parents, pc.is_null(values))).as_py():
-            name = ".".join(path)
-            raise Refused("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", f"NOT NULL constraint violated for column: {name}.", name)
+            raise _null_refused(path)
+
+
+def check_elements(elements: Sequence[TextPath], table: pa.Table) -> None:
+    """Raise Refused when an array or map of these rows has a null where it must have none: readers take it for a value."""
+    for path in elements:
+        if path[0] in table.column_names and within(table.column(path[0]), path[1:]).null_count:
+            raise _null_refused(path)
+
+
+def _null_refused(path: Sequence[str]) -> Refused:
+    name = ".".join(path)
+    return Refused("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", f"NOT NULL constraint violated for column: {name}.", name)
 
 
 def check_lengths(lengths: Sequence[tuple[TextPath, int]], table: pa.Table) -> None:

@@ -25,6 +25,7 @@ from deltamerge.worker.write import (
     DataFileWriter,
     PartitionWriters,
     WrittenFile,
+    check_elements,
     check_required,
     dictionary_columns,
     file_name,
@@ -328,6 +329,38 @@ def test_a_required_field_may_be_missing_with_its_parent() -> None:
     schema = pa.schema([("person", PERSON)])
     rows = [{"person": None}, {"person": {"name": "a", "home": None}}]
     check_required([("person", "name"), ("person", "home", "city")], pa.Table.from_pylist(rows, schema))
+
+
+NESTED = pa.schema(
+    [
+        ("a", pa.list_(pa.int32())),
+        ("m", pa.map_(pa.string(), pa.int32())),
+        ("st", pa.struct([("in", pa.list_(pa.struct([("b", pa.list_(pa.int32()))])))])),
+    ]
+)
+ELEMENTS = (("a", "element"), ("m", "value"), ("st", "in", "element", "b", "element"))
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ({"a": [1, None]}, "a.element"),
+        ({"m": [("k", None)]}, "m.value"),
+        ({"st": {"in": [{"b": [1]}, {"b": [2, None]}]}}, "st.in.element.b.element"),
+    ],
+)
+def test_a_null_within_an_array_or_map_that_has_none_is_refused_by_name(row: dict[str, Any], name: str) -> None:
+    table = pa.Table.from_pylist([{"a": [1], "m": None, "st": None}, row], NESTED)
+    with pytest.raises(Refused) as refused:
+        check_elements(ELEMENTS, table)
+    assert (refused.value.condition, refused.value.parameters) == ("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", (name,))
+    check_elements(ELEMENTS, table.slice(0, 1))
+
+
+def test_arrays_and_maps_that_have_no_nulls_may_be_null_or_empty_themselves() -> None:
+    rows = [{}, {"a": [], "m": [], "st": {"in": None}}, {"st": {"in": [None, {"b": None}, {"b": []}]}}]
+    check_elements(ELEMENTS, pa.Table.from_pylist(rows, NESTED))
+    check_elements(ELEMENTS, pa.table({"other": [None]}))
 
 
 def test_a_required_partition_column_is_checked_too(tmp_path: Path) -> None:
