@@ -160,17 +160,19 @@ def _required(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[
             yield from _required(field.type, (*path, field.name))
 
 
-def null_free(type: DataType, path: TextPath = ()) -> Iterator[TextPath]:
-    """The paths of the elements of arrays and values of maps that must not be null."""
+def null_free(type: DataType, path: TextPath = (), is_within: bool = False) -> Iterator[TextPath]:
+    """The paths of what is in arrays and maps and must not be null: elements, values, and fields of structs there."""
     if isinstance(type, StructType):
         for field in type:
-            yield from null_free(field.type, (*path, field.name))
+            if is_within and not field.nullable:
+                yield (*path, field.name)
+            yield from null_free(field.type, (*path, field.name), is_within)
     elif isinstance(type, ArrayType):
         if not type.contains_null:
             yield (*path, ELEMENT)
-        yield from null_free(type.element, (*path, ELEMENT))
+        yield from null_free(type.element, (*path, ELEMENT), is_within=True)
     elif isinstance(type, MapType):
         if not type.value_contains_null:
             yield (*path, VALUE)
-        yield from null_free(type.key, (*path, KEY))
-        yield from null_free(type.value, (*path, VALUE))
+        yield from null_free(type.key, (*path, KEY), is_within=True)
+        yield from null_free(type.value, (*path, VALUE), is_within=True)

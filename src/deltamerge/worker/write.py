@@ -38,8 +38,8 @@ class WriteSpec:
     """How data files of a table are written.
 
     `schema` is the Arrow schema of a row by logical names, partition columns included; `stored` that of a data file by
-    physical names. `required` are the paths of logical names that must not be null, `elements` those of arrays' elements and
-    maps' values that must not be null in new rows, `lengths` the most characters that CHAR and VARCHAR hold, by the paths of
+    physical names. `required` are the paths of logical names that must not be null, `elements` those of what is in arrays
+    and maps and must not be null in new rows, `lengths` the most characters that CHAR and VARCHAR hold, by the paths of
     their texts. `codec` is a Parquet codec's name, `target_bytes` the size at which
     the next file is begun. With a `prefix_length`, files lie in folders of random names of so many characters instead of
     folders of their partition; all folders are in `base`, the table's own for ''. File names begin with `stem`.
@@ -271,7 +271,14 @@ def check_required(required: Sequence[tuple[str, ...]], table: pa.Table) -> None
 def check_elements(elements: Sequence[TextPath], table: pa.Table) -> None:
     """Raise Refused when an array or map of these rows has a null where it must have none: readers take it for a value."""
     for path in elements:
-        if path[0] in table.column_names and within(table.column(path[0]), path[1:]).null_count:
+        if path[0] not in table.column_names:
+            continue
+        parents = within(table.column(path[0]), path[1:-1])
+        values = within(parents, path[-1:])
+        nulls = pc.is_null(values)
+        if pa.types.is_struct(parents.type):
+            nulls = pc.and_(nulls, pc.is_valid(parents))
+        if pc.any(nulls).as_py():
             raise _null_refused(path)
 
 

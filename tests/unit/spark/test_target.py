@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from deltamerge.errors import CorruptTableError
-from deltamerge.spark.target import file_tasks
+from deltamerge.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
+from deltamerge.spark.target import file_tasks, null_free
 from tests.unit.merge.merges import snapshot_of, struct
 
 UUID_TEXT = "^-aqEH.-t@S}K{vb[*k^"
@@ -58,3 +59,24 @@ def test_a_descriptor_that_can_not_be_is_refused() -> None:
 def test_rows_are_counted_where_statistics_do() -> None:
     snapshot = snapshot_of(struct(id="long"), [file(None, '{"numRecords":7}'), file(None), file(None, "{}")])
     assert [task.rows for task in file_tasks(snapshot, snapshot.files.table(), counted=True)] == [7, None, None]
+
+
+def test_what_must_not_be_null_within_arrays_and_maps() -> None:
+    number = PrimitiveType("integer")
+    item = StructType((StructField("n", number, nullable=False), StructField("b", ArrayType(number, contains_null=False))))
+    schema = StructType(
+        (
+            StructField("id", number, nullable=False),
+            StructField("st", StructType((StructField("x", number, nullable=False), StructField("a", ArrayType(number))))),
+            StructField("items", ArrayType(item)),
+            StructField("m", MapType(item, MapType(number, number, value_contains_null=False), value_contains_null=False)),
+        )
+    )
+    assert list(null_free(schema)) == [
+        ("items", "element", "n"),
+        ("items", "element", "b", "element"),
+        ("m", "value"),
+        ("m", "key", "n"),
+        ("m", "key", "b", "element"),
+        ("m", "value", "value"),
+    ]

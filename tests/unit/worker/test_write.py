@@ -338,7 +338,8 @@ NESTED = pa.schema(
         ("st", pa.struct([("in", pa.list_(pa.struct([("b", pa.list_(pa.int32()))])))])),
     ]
 )
-ELEMENTS = (("a", "element"), ("m", "value"), ("st", "in", "element", "b", "element"))
+BELOW = ("st", "in", "element")
+ELEMENTS = (("a", "element"), ("m", "value"), (*BELOW, "b"), (*BELOW, "b", "element"))
 
 
 @pytest.mark.parametrize(
@@ -347,6 +348,7 @@ ELEMENTS = (("a", "element"), ("m", "value"), ("st", "in", "element", "b", "elem
         ({"a": [1, None]}, "a.element"),
         ({"m": [("k", None)]}, "m.value"),
         ({"st": {"in": [{"b": [1]}, {"b": [2, None]}]}}, "st.in.element.b.element"),
+        ({"st": {"in": [None, {"b": None}]}}, "st.in.element.b"),
     ],
 )
 def test_a_null_within_an_array_or_map_that_has_none_is_refused_by_name(row: dict[str, Any], name: str) -> None:
@@ -358,7 +360,7 @@ def test_a_null_within_an_array_or_map_that_has_none_is_refused_by_name(row: dic
 
 
 def test_arrays_and_maps_that_have_no_nulls_may_be_null_or_empty_themselves() -> None:
-    rows = [{}, {"a": [], "m": [], "st": {"in": None}}, {"st": {"in": [None, {"b": None}, {"b": []}]}}]
+    rows = [{}, {"a": [], "m": [], "st": {"in": None}}, {"st": {"in": [None, {"b": []}]}}]
     check_elements(ELEMENTS, pa.Table.from_pylist(rows, NESTED))
     check_elements(ELEMENTS, pa.table({"other": [None]}))
 
