@@ -190,9 +190,19 @@ def test_a_null_that_another_writer_left_in_an_array_is_copied(spark: SparkSessi
 
 
 @pytest.mark.local(reason="the schema is changed by a commit written with files")
+@pytest.mark.usefixtures("strategy")
+def test_a_null_that_another_writer_left_is_not_taken_for_a_value(spark: SparkSession, tmp_path: Path) -> None:
+    path = strict(spark, tmp_path / "t", "(1, array(1), map('k', 1)), (2, array(2, null), null)")
+    with refused(Path(path), DeltaInvariantViolationException, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "a.element"):
+        merge(spark, path, "2 AS id", "WHEN MATCHED THEN UPDATE SET a = array_append(t.a, 3)")
+
+
+@pytest.mark.local(reason="the schema is changed by a commit written with files")
 def test_an_array_that_must_not_hold_nulls_may_be_set_to_itself_and_appended(spark: SparkSession, full: str) -> None:
     merge(spark, full, "1 AS id", "WHEN MATCHED THEN UPDATE SET a = array_append(t.a, t.id + 1), m = t.m")
     assert deltamerge.read(spark, full).where("id = 1").collect()[0][1:] == ([1, 2], {"k": 1})
+    merge(spark, full, "1 AS id, array(7L) AS a, map('k', 8Y) AS m", "WHEN MATCHED THEN UPDATE SET *")
+    assert deltamerge.read(spark, full).where("id = 1").collect()[0][1:] == ([7], {"k": 8})
     with refused(Path(full), DeltaInvariantViolationException, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED", "a.element"):
         deltamerge.write(spark.sql("SELECT 4 AS id, array(1, null) AS a"), full, mode="append")
     deltamerge.write(spark.sql("SELECT 4 AS id, array(8) AS a"), full, mode="append")

@@ -216,11 +216,29 @@ def test_a_source_named_as_one_of_its_columns(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.connect
+@pytest.mark.parametrize("type", ["struct<id: int, n: int>", "map<string, int>", "array<struct<id: int, n: int>>"])
+def test_an_alias_goes_before_a_column_that_holds_something_by_that_name(spark: SparkSession, tmp_path: Path, type: str) -> None:
+    table = make(spark, tmp_path / "t", "id int, n int", [(1, 10), (2, 20)])
+    value = {"s": (2, 6), "m": {"id": 2, "n": 6}, "a": [(2, 6)]}[type[0]]
+    changes = spark.createDataFrame([(value, 1, 7), (value, 2, 8)], f"s {type}, id int, n int").alias("s").where("id = 1")
+    table.merge(changes, F.col("t.id") == changes["s.id"]).whenMatchedUpdate(set={"n": changes["s.n"]}).execute()
+    assert content(spark, tmp_path / "t") == [(1, 7), (2, 20)]
+
+
+@pytest.mark.connect
+def test_a_field_of_a_frame_that_gets_its_alias_later(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", "id int, n int", [(1, 10), (2, 20)])
+    rows = spark.createDataFrame([((2, 6), 1, 7)], "s struct<id: int, n: int>, id int, n int")
+    table.merge(rows.alias("s"), F.col("t.id") == rows["s.id"]).whenMatchedUpdate(set={"n": rows["s.n"]}).execute()
+    assert content(spark, tmp_path / "t") == [(1, 10), (2, 6)]
+
+
+@pytest.mark.connect
 def test_a_bound_name_that_could_be_two_columns(spark: SparkSession, tmp_path: Path) -> None:
     """Classic Spark knows which one it is; on Connect it is refused rather than guessed."""
     table = make(spark, tmp_path / "t", "id int, n int", [(1, 10), (2, 20)])
-    changes = spark.createDataFrame([((2, 6), 1, 7)], "s struct<id: int, n: int>, id int, n int").alias("s")
-    built = table.merge(changes, F.col("t.id") == changes["s.id"]).whenMatchedUpdate(set={"n": changes["s.n"]})
+    changes = spark.sql("SELECT named_struct('id', 2, 'n', 6) AS s, 1 AS id, 7 AS n")
+    built = table.merge(changes.alias("s"), F.col("t.id") == changes["s.id"]).whenMatchedUpdate(set={"n": changes["s.n"]})
     if is_connect(spark):
         with pytest.raises(DeltaMergeError, match=r"s\.id") as caught:
             built.execute()
@@ -228,7 +246,7 @@ def test_a_bound_name_that_could_be_two_columns(spark: SparkSession, tmp_path: P
         assert version(tmp_path / "t") == 0
     else:
         built.execute()
-        assert content(spark, tmp_path / "t") == [(1, 7), (2, 20)]
+        assert content(spark, tmp_path / "t") == [(1, 10), (2, 6)]
 
 
 def _path(table: DeltaTable, folder: Path) -> str:

@@ -38,7 +38,7 @@ from deltamerge.spark.history import (
     staged_frame,
 )
 from deltamerge.spark.scan import scan_frame
-from deltamerge.spark.schema import from_spark, spark_type, to_spark
+from deltamerge.spark.schema import from_spark, nullable_schema, spark_type
 from deltamerge.spark.session import case_sensitive, time_zone
 from deltamerge.spark.source import Source, materialize
 from deltamerge.spark.target import file_tasks, scan_spec
@@ -133,7 +133,7 @@ def _rows(spark: Session, pruned: PrunedPlan, names: Sequence[tuple[str, str]]) 
     schema = snapshot.schema.select([*{name for name, _ in names}, *(pruned.keys.columns if pruned.keys else ())])
     tasks = file_tasks(snapshot, pruned.files, zone=time_zone(spark))
     spec = scan_spec(snapshot, schema, pruned.keys)
-    return scan_frame(spark, spec, to_spark(schema), tasks, pruned.files["size"].to_pylist(), pruned.rows)
+    return scan_frame(spark, spec, nullable_schema(schema), tasks, pruned.files["size"].to_pylist(), pruned.rows)
 
 
 def _named(rows: Frame, columns: _Columns, rules: Rules) -> Frame:

@@ -39,7 +39,7 @@ from deltamerge.spark.identity import numbered
 from deltamerge.spark.jobs import collect
 from deltamerge.spark.results import added_files, change_files
 from deltamerge.spark.scan import scan_frame
-from deltamerge.spark.schema import to_spark
+from deltamerge.spark.schema import nullable_schema, to_spark
 from deltamerge.spark.session import time_zone
 from deltamerge.spark.shuffle import to_owners
 from deltamerge.spark.target import file_tasks, scan_spec, write_spec
@@ -240,7 +240,7 @@ def change_query(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) 
     # Without an equality to join by all rows of one side are broadcast, and the table's keys are the smaller one; told of many
     # Spark would read the table again for each part of the source.
     rows = 0 if plan.equates is False else pruned.rows
-    target = scan_frame(spark, spec, to_spark(schema), tasks, sizes, rows)
+    target = scan_frame(spark, spec, nullable_schema(schema), tasks, sizes, rows)
     return ChangeQuery(
         source=pruned.source.frame.alias(scope.source_alias),
         target=target.alias(scope.target_alias),

@@ -21,7 +21,7 @@ from deltamerge.protocol.schema import StructType
 from deltamerge.spark.frames import Session
 from deltamerge.spark.jobs import collect, in_process
 from deltamerge.spark.scan import match_frame
-from deltamerge.spark.schema import to_spark
+from deltamerge.spark.schema import nullable_schema
 from deltamerge.spark.target import scan_spec
 from deltamerge.worker.entry import Room, ranked_rows
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
@@ -114,7 +114,7 @@ def _scan(
             parts = list(pool.map(lambda task: ranked_rows(spec, [task], room), tasks))
         table = pa.Table.from_batches([batch for part in parts for batch in part], spec.output)
     else:
-        frame = match_frame(spark, spec, to_spark(schema), tasks, sizes, pruned.source.rows, MOST_PAIRS, most)
+        frame = match_frame(spark, spec, nullable_schema(schema), tasks, sizes, pruned.source.rows, MOST_PAIRS, most)
         table = collect(frame, f"deltamerge: match {pruned.plan.resolved.snapshot.store.url}")
     files = table[FILE].to_numpy()
     return None if len(files) > MOST_PAIRS or table.nbytes > most or (files < 0).any() else table

@@ -73,7 +73,10 @@ def planned(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePlan:
 
 
 def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
-    """The plan in words, with the pruning that is known without the source; no job runs. Raises as `planned`."""
+    """The plan in words, with the pruning that is known without the source; no job runs.
+
+    Raises as `planned`, UnsupportedTableError, CorruptTableError.
+    """
     plan = planned(spark, table, spec)
     known = ", ".join(f"{step.files:,} {step.name}" for step in foreseen(plan))
     files = f"{known}; the source decides on the rest" if plan.pairs or plan.ranges else known

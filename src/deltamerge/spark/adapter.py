@@ -277,18 +277,35 @@ def _opaque(bound: bool = False) -> exp.Expression:
     return exp.Placeholder(this="bound" if bound else "opaque")
 
 
-def bound_columns(frame: DataFrame) -> frozenset[Any]:
-    """What marks a column as one of this frame's: attribute identities on classic Spark, plan numbers on Connect."""
+def bound_columns(frame: DataFrame) -> dict[Any, frozenset[str] | None]:
+    """What marks a column as one of this frame's: attribute identities on classic Spark, plan numbers on Connect.
+
+    With the aliases, in lower case, that may stand before the column in its name; None where that is not known.
+    """
     if is_connect(frame.sparkSession):
-        return frozenset(_plan_numbers(frame._plan))
+        return dict(_plan_numbers(frame._plan))
     output = frame._jdf.queryExecution().analyzed().output()
-    return frozenset(attribute.exprId().toString() for attribute in _list(output))
+    return {attribute.exprId().toString(): frozenset() for attribute in _list(output)}
 
 
-def _plan_numbers(plan: Any) -> Iterator[int]:
+_KEEP_ALIASES = ("Filter", "Sort", "Limit", "Tail", "Offset", "Deduplicate", "Sample", "Repartition", "RepartitionByExpression")
+_WITHOUT_ALIAS = ("LocalRelation", "CachedLocalRelation", "ChunkedCachedLocalRelation", "Range", "DataSource")
+
+
+def _aliases(plan: Any) -> frozenset[str] | None:
+    """The aliases by which a Connect plan's columns may be named; None where that is not known."""
+    kind = type(plan).__name__
+    if kind == "SubqueryAlias":
+        return frozenset([str(plan._alias).lower()])
+    if kind in _KEEP_ALIASES:
+        return _aliases(plan._child)
+    return frozenset() if kind in _WITHOUT_ALIAS else None
+
+
+def _plan_numbers(plan: Any) -> Iterator[tuple[int, frozenset[str] | None]]:
     if plan is None:
         return
-    yield plan._plan_id
+    yield plan._plan_id, _aliases(plan)
     for name in ("_child", "_left", "_right", "left", "right"):
         child = getattr(plan, name, None)
         if hasattr(child, "_plan_id"):

@@ -5,16 +5,16 @@ The merge evaluates expressions over frames of its own, where such a bond would 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
 from deltamerge.errors import AnalysisError
-from deltamerge.protocol.schema import StructType
+from deltamerge.protocol.schema import ArrayType, DataType, MapType, StructType
 from deltamerge.spark.adapter import bound_columns, is_connect, with_names
-from deltamerge.spark.attributes import quoted
+from deltamerge.spark.attributes import attribute_of, quoted
 from deltamerge.spark.expression import Expression, from_user
 from deltamerge.spark.frames import Frame
 
@@ -39,38 +39,47 @@ def unbound(expression: Expression, frame: Frame, source: Named, target: Named) 
     """
     if not is_bound(expression):
         return expression
-    marks, is_written = bound_columns(frame), is_connect(frame.sparkSession)
+    marks = bound_columns(frame)
+    others = None if is_connect(frame.sparkSession) else frozenset[str]()
 
     def rename(mark: Any, parts: Sequence[str]) -> str | None:
         side = source if mark in marks else target
-        path = (_written if is_written else _found)(parts, side)
+        path = _from_column(parts, side, marks.get(mark, others))
         return None if path is None else ".".join(map(quoted, (side.alias, *path)))
 
     named = with_names(expression.column, frame, rename)
     return expression if named is None else from_user(named)
 
 
-def _found(parts: Sequence[str], side: Named) -> Sequence[str] | None:
-    """The parts of a name that Spark has found already: its first part is a column. None when it is none of the side's."""
-    return parts if side.columns.find(parts[0]) is not None else None
+def _from_column(parts: Sequence[str], side: Named, aliases: Collection[str] | None) -> Sequence[str] | None:
+    """The parts of a name from the column on; None when it is none of the columns.
 
-
-def _written(parts: Sequence[str], side: Named) -> Sequence[str] | None:
-    """The parts, from the column on, of a name as it was written: there may be an alias before it, which Spark looks for first.
-
-    None when it is none of the columns. Raises AnalysisError where it could be two: a name does not tell whether its DataFrame
-    had the alias already.
+    One of the `aliases` may stand before the column, and goes before a field's column of the same name. Raises AnalysisError
+    where they are not known (None), and the name could be either.
     """
-    first = side.columns.find(parts[0])
-    second = side.columns.find(parts[1]) if len(parts) > 1 else None
-    if first is None or second is None or parts[0].lower() != side.alias.lower():
-        return parts if first is not None else parts[1:] if second is not None else None
-    if isinstance(first.type, StructType) and first.type.find(parts[1]) is not None:
-        name, field = ".".join(parts), ".".join((side.alias, *parts))
+    is_field, is_qualified = _reaches(side.columns, parts), _reaches(side.columns, parts[1:]) and len(parts) > 1
+    if aliases is not None:
+        is_qualified = is_qualified and parts[0].lower() in aliases
+    elif is_field and is_qualified:
+        name, field = attribute_of(parts), attribute_of((side.alias, *parts))
         raise AnalysisError(
             "DELTAMERGE_AMBIGUOUS_BOUND_COLUMN",
-            f"{name} of a DataFrame could be column {parts[1]} of {side.alias}, or a field of its column {parts[0]}.",
+            f"{name} of a DataFrame could be column {parts[1]} of {parts[0]}, or what the column {parts[0]} holds by that name.",
             parameters={"name": name},
-            hint=f'Name it without the DataFrame: F.col("{name}") is the column, F.col("{field}") the field.',
+            hint=f'Name it without the DataFrame: F.col("{name}") is the column, F.col("{field}") what is in the other.',
         )
-    return parts[1:]
+    if is_qualified:
+        return parts[1:]
+    return parts if side.columns.find(parts[0]) is not None else None  # what it lacks Spark says
+
+
+def _reaches(type: DataType, parts: Sequence[str]) -> bool:
+    """Whether a value of this type has something by these names: fields, also of all structs in an array, or keys of a map."""
+    if not parts:
+        return True
+    if isinstance(type, StructType):
+        field = type.find(parts[0])
+        return field is not None and _reaches(field.type, parts[1:])
+    if isinstance(type, ArrayType):
+        return _reaches(type.element, parts)
+    return isinstance(type, MapType) and _reaches(type.value, parts[1:])

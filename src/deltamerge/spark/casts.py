@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.expression import Expression
 from deltamerge.spark.frames import Session
+from deltamerge.spark.schema import nullable_type
 from deltamerge.spark.sqltext import united
 from deltamerge.worker.refusal import Refused
 
@@ -27,8 +28,9 @@ _NESTED = (T.StructType, T.ArrayType, T.MapType)
 def assigned(value: Column, source: T.DataType, target: T.DataType, name: str) -> Column:
     """`value`, of Spark type `source`, as one of `target` for the column `name`; structs go by field names.
 
-    Raises AnalysisError without a cast.
+    Nulls are allowed everywhere: whether the column takes them is seen row by row. Raises AnalysisError without a cast.
     """
+    target = nullable_type(target)
     if same_type(source, target):
         return value
     if isinstance(source, T.NullType):
@@ -95,7 +97,7 @@ def kept(value: Column, source: T.DataType, target: T.DataType, old: Column, old
         else:
             inner = F.lit(None).cast(field.dataType)
         fields.append(inner.alias(field.name))
-    return F.when(value.isNotNull() | old.isNotNull(), F.struct(*fields)).cast(target)
+    return F.when(value.isNotNull() | old.isNotNull(), F.struct(*fields)).cast(nullable_type(target))
 
 
 def lacks_fields(source: T.DataType, target: T.DataType) -> bool:

@@ -56,6 +56,11 @@ def nullable_frame(frame: Frame, schema: SparkStruct | None = None) -> Frame:
     return frame.select(*columns)
 
 
+def nullable_schema(schema: StructType) -> SparkStruct:
+    """The Spark schema of a Delta schema with null allowed everywhere: Spark takes a null where none may be for some value."""
+    return SparkStruct([T.StructField(f.name, nullable_type(f.dataType)) for f in to_spark(schema).fields])
+
+
 def nullable_type(type: SparkType) -> SparkType:
     """The same type with null allowed wherever a type can forbid it."""
     if isinstance(type, SparkStruct):

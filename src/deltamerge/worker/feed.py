@@ -28,6 +28,7 @@ def change_file_spec(spec: WriteSpec) -> WriteSpec:
         stored=spec.stored.append(kind),
         stats=(),
         required=(),
+        elements=(),
         lengths=(),
         base=_FOLDER,
         stem="cdc",
