@@ -54,23 +54,28 @@ def unbound(expression: Expression, frame: Frame, source: Named, target: Named) 
 def _from_column(parts: Sequence[str], side: Named, aliases: Collection[str] | None) -> Sequence[str] | None:
     """The parts of a name from the column on; None when it is none of the columns.
 
-    One of the `aliases` may stand before the column, and goes before a field's column of the same name. Raises AnalysisError
-    where they are not known (None), and the name could be either.
+    One of the `aliases` may stand before the column, and goes before a column of the same name. Raises AnalysisError where they
+    are not known (None), and the name could begin with the side's own or with a column.
     """
-    is_field, is_qualified = _reaches(side.columns, parts), _reaches(side.columns, parts[1:]) and len(parts) > 1
-    if aliases is not None:
-        is_qualified = is_qualified and parts[0].lower() in aliases
-    elif is_field and is_qualified:
-        name, field = attribute_of(parts), attribute_of((side.alias, *parts))
-        raise AnalysisError(
-            "DELTAMERGE_AMBIGUOUS_BOUND_COLUMN",
-            f"{name} of a DataFrame could be column {parts[1]} of {parts[0]}, or what the column {parts[0]} holds by that name.",
-            parameters={"name": name},
-            hint=f'Name it without the DataFrame: F.col("{name}") is the column, F.col("{field}") what is in the other.',
-        )
-    if is_qualified:
+    possible = (side.alias.lower(),) if aliases is None else aliases
+    rest_is_column = len(parts) > 1 and _reaches(side.columns, parts[1:])
+    if rest_is_column and parts[0].lower() in possible:
+        if aliases is None and _reaches(side.columns, parts):
+            raise _ambiguous(parts, side)
         return parts[1:]
-    return parts if side.columns.find(parts[0]) is not None else None  # what it lacks Spark says
+    if side.columns.find(parts[0]) is not None:
+        return parts  # what it lacks Spark says
+    return parts[1:] if rest_is_column and aliases is None else None
+
+
+def _ambiguous(parts: Sequence[str], side: Named) -> AnalysisError:
+    name, field = attribute_of(parts), attribute_of((side.alias, *parts))
+    return AnalysisError(
+        "DELTAMERGE_AMBIGUOUS_BOUND_COLUMN",
+        f"{name} of a DataFrame could be column {parts[1]} of {parts[0]}, or what the column {parts[0]} holds by that name.",
+        parameters={"name": name},
+        hint=f'Name it without the DataFrame: F.col("{name}") is the column, F.col("{field}") what is in the other.',
+    )
 
 
 def _reaches(type: DataType, parts: Sequence[str]) -> bool:
