@@ -58,7 +58,7 @@ def nullable_frame(frame: Frame, schema: SparkStruct | None = None) -> Frame:
 
 def nullable_schema(schema: StructType) -> SparkStruct:
     """The Spark schema of a Delta schema with null allowed everywhere: Spark takes a null where none may be for some value."""
-    return SparkStruct([T.StructField(f.name, nullable_type(f.dataType)) for f in to_spark(schema).fields])
+    return SparkStruct([T.StructField(f.name, nullable_type(f.dataType), True, f.metadata) for f in to_spark(schema).fields])
 
 
 def nullable_type(type: SparkType) -> SparkType:
