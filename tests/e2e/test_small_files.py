@@ -28,6 +28,23 @@ def test_merges_in_a_row(spark: SparkSession, tmp_path: Path, partition_by: tupl
     assert len(open_log(str(tmp_path / "t")).snapshot().files) == expected
 
 
+def test_what_is_inserted_comes_to_its_partitions_small_file(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """Also where the partitions are too much for one task."""
+    if strategy == "join":
+        pytest.skip("Spark spreads the rows")
+    table = make(spark, tmp_path / "t", "id int, p int", [(n, n % 4) for n in range(40)], partition_by=["p"])
+    sizes = open_log(str(tmp_path / "t")).snapshot().files.column("size").to_pylist()
+    monkeypatch.setattr("deltamerge.merge.apply.SMALL_BYTES", max(sizes) + 2_000)
+    for merge in range(1, 6):
+        changes = [(n, n % 4) for n in (0, 1, 2, 3, *range(100 * merge, 100 * merge + 4))]
+        merged = table.merge(source(spark, "id int, p int", changes), "t.id = s.id")
+        merged.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert len(content(spark, tmp_path / "t")) == 60
+    assert len(open_log(str(tmp_path / "t")).snapshot().files) == 4
+
+
 def test_what_a_small_file_holds_moves_with_it_to_other_partitions(spark: SparkSession, tmp_path: Path) -> None:
     rows = [(number, number % 2) for number in range(10)]
     table = make(spark, tmp_path / "t", "id int, p int", rows, partition_by=["p"], files=2)

@@ -19,6 +19,7 @@ from deltamerge.worker.apply import apply_changes
 from deltamerge.worker.results import ADD, CHANGE, RESULT_SCHEMA
 from deltamerge.worker.rewrite import CLAUSE, ChangeSpec
 from deltamerge.worker.scan import FILE, ROW
+from deltamerge.worker.write import partition_key, split_by_partition
 
 DRIVER_BYTES = 48 << 20
 _HELD_BYTES = 96 << 20
@@ -26,6 +27,8 @@ SMALL_BYTES = 4 << 20
 _THREADS = 4
 _INSERT_BYTES = 64 << 20
 _TASK_BYTES = 128 << 20
+# The file that changed rows are of, None for inserted ones, and the rows.
+Piece = tuple[int | None, pa.Table]
 
 
 def repeated_positions(changes: pa.Table) -> int:
@@ -40,12 +43,13 @@ def apply_here(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Seque
     ordered = changes.sort_by([(FILE, "ascending"), (ROW, "ascending")])
     found = _pieces(ordered)
     reads = [0 if file is None else _read_bytes(spec, file, sizes[file], piece) for file, piece in found]
+    rows = [piece for _, piece in found]
     if spec.rewrite_share:  # each task writes new rows to a file of its own
-        costs: list[tuple[int, ...]] = [(piece.nbytes, read) for (_, piece), read in zip(found, reads, strict=True)]
-        pieces = _together(ordered, found, costs, (_INSERT_BYTES, _TASK_BYTES))
+        costs: list[tuple[int, ...]] = [(piece.nbytes, read) for piece, read in zip(rows, reads, strict=True)]
+        pieces = _together(rows, costs, (_INSERT_BYTES, _TASK_BYTES))
     else:  # small files and few inserted rows, which are neighbours, share the files that a task writes
-        costs = [(piece.nbytes if file is None else sizes[file],) for file, piece in found]
-        pieces = _together(ordered, found, costs, (SMALL_BYTES,))
+        parts = _by_partition(spec, found, sizes)
+        pieces = _together([piece for piece, _ in parts], [(size,) for _, size in parts], (SMALL_BYTES,))
     if sum(reads) <= DRIVER_BYTES and sum(reads) + changes.nbytes <= _HELD_BYTES:
         with in_process(), ThreadPoolExecutor(_THREADS) as pool:
             jobs = [pool.submit(_apply, spec, piece, number) for number, piece in enumerate(pieces)]
@@ -87,11 +91,11 @@ def _discard(spec: ChangeSpec, jobs: Sequence[Future[list[pa.RecordBatch]]]) -> 
                 spec.write.store.delete(row["name"])
 
 
-def _pieces(ordered: pa.Table) -> list[tuple[int | None, pa.Table]]:
+def _pieces(ordered: pa.Table) -> list[Piece]:
     """The changes of each file, in order, then the inserted rows in as few pieces as fit."""
     files = pc.fill_null(ordered[FILE], -1).to_numpy()
     placed = int((files >= 0).sum())
-    found: list[tuple[int | None, pa.Table]] = []
+    found: list[Piece] = []
     starts = np.unique(files[:placed], return_index=True)[1].tolist()
     for start, end in pairwise([*starts, placed]):
         found.append((int(files[start]), ordered.slice(start, end - start)))
@@ -102,17 +106,36 @@ def _pieces(ordered: pa.Table) -> list[tuple[int | None, pa.Table]]:
     return found
 
 
-def _together(
-    ordered: pa.Table, found: Sequence[tuple[int | None, pa.Table]], costs: Sequence[tuple[int, ...]], most: tuple[int, ...]
-) -> list[pa.Table]:
-    """The pieces, neighbouring ones as one as long as their costs together are not above `most`."""
-    pieces: list[pa.Table] = []
-    start = end = 0
-    held = (0,) * len(most)
-    for (_, piece), cost in zip(found, costs, strict=True):
+def _by_partition(spec: ChangeSpec, found: Sequence[Piece], sizes: Sequence[int]) -> list[tuple[pa.Table, int]]:
+    """The rows of each piece and about the bytes to write, by partition: the one of a file, or that which inserted rows come to.
+
+    What is small of a partition is one piece, so that it makes one file.
+    """
+    columns = spec.write.partition_columns
+    groups: dict[tuple[str | None, ...], list[tuple[pa.Table, int]]] = {}
+    for file, rows in found:
+        if file is not None:
+            here = {name: spec.files[file].partition[name] for name in columns}
+            groups.setdefault(partition_key(here), []).append((rows, sizes[file]))
+            continue
+        for partition, part in split_by_partition(rows, columns):
+            groups.setdefault(partition_key(partition), []).append((part, part.nbytes))
+    pieces: list[tuple[pa.Table, int]] = []
+    for group in groups.values():
+        total = sum(size for _, size in group)
+        pieces += [(pa.concat_tables([rows for rows, _ in group]), total)] if total <= SMALL_BYTES else group
+    return pieces
+
+
+def _together(rows: Sequence[pa.Table], costs: Sequence[tuple[int, ...]], most: tuple[int, ...]) -> list[pa.Table]:
+    """Tables of rows, neighbouring ones as one as long as their costs together are not above `most`."""
+    pieces: list[list[pa.Table]] = []
+    held = most
+    for piece, cost in zip(rows, costs, strict=True):
         both = tuple(map(add, held, cost))
-        if end > start and any(map(gt, both, most)):
-            pieces.append(ordered.slice(start, end - start))
-            start, both = end, cost
-        end, held = end + piece.num_rows, both
-    return [*pieces, ordered.slice(start, end - start)] if end > start else pieces
+        if not pieces or any(map(gt, both, most)):
+            pieces.append([])
+            both = cost
+        pieces[-1].append(piece)
+        held = both
+    return [pa.concat_tables(piece) for piece in pieces]
