@@ -29,11 +29,10 @@ def test_merges_in_a_row(spark: SparkSession, tmp_path: Path, partition_by: tupl
 
 
 def test_what_is_inserted_comes_to_its_partitions_small_file(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the partitions are too much for one task."""
-    if strategy == "join":
-        pytest.skip("Spark spreads the rows")
+    """Also where the partitions are too much for one task; rows that Spark joins are spread by Spark."""
+    spark.conf.set("spark.deltamerge.strategy", "auto")
     table = make(spark, tmp_path / "t", "id int, p int", [(n, n % 4) for n in range(40)], partition_by=["p"])
     sizes = open_log(str(tmp_path / "t")).snapshot().files.column("size").to_pylist()
     monkeypatch.setattr("deltamerge.merge.apply.SMALL_BYTES", max(sizes) + 2_000)
