@@ -35,7 +35,7 @@ def test_what_is_inserted_comes_to_its_partitions_small_file(
     spark.conf.set("spark.deltamerge.strategy", "auto")
     table = make(spark, tmp_path / "t", "id int, p int", [(n, n % 4) for n in range(40)], partition_by=["p"])
     sizes = open_log(str(tmp_path / "t")).snapshot().files.column("size").to_pylist()
-    monkeypatch.setattr("deltamerge.merge.apply.SMALL_BYTES", max(sizes) + 2_000)
+    monkeypatch.setattr("deltamerge.merge.apply.SMALL_BYTES", max(sizes) + 150)
     for merge in range(1, 6):
         changes = [(n, n % 4) for n in (0, 1, 2, 3, *range(100 * merge, 100 * merge + 4))]
         merged = table.merge(source(spark, "id int, p int", changes), "t.id = s.id")
