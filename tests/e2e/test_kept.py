@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -126,6 +128,23 @@ def test_texts_of_fixed_length_are_written_as_they_are(
     built.whenMatchedUpdate(set={"n": "s.n"}).execute()
     assert plans == [None]
     assert content(spark, tmp_path / "t") == [(1, 10, "ab  "), (2, 21, "cd  ")]
+
+
+@pytest.mark.local(reason="the schema is changed by a commit written with files")
+def test_nulls_that_other_writers_left_where_none_may_be_stay(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"delta.enableDeletionVectors": "true"}
+    make(spark, tmp_path / "t", "id int, n int, a array<int>", [(1, 10, [1]), (2, 20, [2, None])], properties=properties)
+    log = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace('containsNull\\":true', 'containsNull\\":false'))
+    plans = noted(monkeypatch, execute, "with_kept")
+    table = DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t")
+    table.merge(source(spark, "id int, n int", [(2, 21)]), "t.id = s.id").whenMatchedUpdate(set={"n": "s.n"}).execute()
+    assert plans == [None]
+    actions = [json.loads(line) for line in (log.parent / f"{1:020d}.json").read_text().splitlines()]
+    (name,) = [action["add"]["path"] for action in actions if "add" in action and action["add"].get("deletionVector") is None]
+    assert pq.read_table(tmp_path / "t" / name, columns=["id", "n", "a"]).to_pylist() == [{"id": 2, "n": 21, "a": [2, None]}]
 
 
 def test_rows_that_may_not_change_are_read_when_they_do(

@@ -64,5 +64,11 @@ def test_half_of_the_tests_are_whole_tests(pytester: pytest.Pytester) -> None:
     assert 80 < len(names) < 120
 
 
+def test_a_test_marked_connect_is_in_the_half(pytester: pytest.Pytester) -> None:
+    tests = "\n".join(f"@pytest.mark.connect\ndef test_{number}(): ..." for number in range(20))
+    items = pytester.getitems(f"import pytest\n{tests}")
+    assert half(items) == items
+
+
 def test_what_is_asked_for_by_name_stays(items: list[pytest.Item]) -> None:
     assert all(covering([item]) == [item] for item in items)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import cast
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -58,7 +59,7 @@ def nullable_frame(frame: Frame, schema: SparkStruct | None = None) -> Frame:
 
 def nullable_schema(schema: StructType) -> SparkStruct:
     """The Spark schema of a Delta schema with null allowed everywhere: Spark takes a null where none may be for some value."""
-    return SparkStruct([T.StructField(f.name, nullable_type(f.dataType), True, f.metadata) for f in to_spark(schema).fields])
+    return cast("SparkStruct", nullable_type(to_spark(schema)))
 
 
 def nullable_type(type: SparkType) -> SparkType:

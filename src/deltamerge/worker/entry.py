@@ -14,7 +14,7 @@ from deltamerge.worker.bloom import key_hashes
 from deltamerge.worker.results import ADD, result_batch, written_row
 from deltamerge.worker.rewrite import ChangeSpec, conform_column
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec, scan_file
-from deltamerge.worker.write import PartitionWriters, WriteSpec, check_elements
+from deltamerge.worker.write import PartitionWriters, WriteSpec, check_required
 
 Batches = Iterable[pa.RecordBatch]
 ArrowMap = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -160,7 +160,7 @@ def write_map(spec: WriteSpec) -> ArrowMap:
             for batch in batches:
                 columns = [conform_column(column, field.type) for column, field in zip(batch.columns, spec.schema, strict=True)]
                 rows = pa.table(columns, schema=spec.schema)
-                check_elements(spec.elements, rows)
+                check_required(spec.elements, rows)
                 writers.write(rows)
             written = writers.close()
         except BaseException:

@@ -28,7 +28,6 @@ def change_file_spec(spec: WriteSpec) -> WriteSpec:
         stored=spec.stored.append(kind),
         stats=(),
         required=(),
-        elements=(),
         lengths=(),
         base=_FOLDER,
         stem="cdc",

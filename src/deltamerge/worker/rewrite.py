@@ -30,7 +30,7 @@ from deltamerge.worker.write import (
     PartitionWriters,
     WriteSpec,
     WrittenFile,
-    check_elements,
+    check_required,
     partition_key,
     split_by_partition,
 )
@@ -258,6 +258,7 @@ def new_rows(spec: ChangeSpec, old: pa.Table, hits: pa.Table, clauses: np.ndarra
 
     A row's id is kept, its commit version becomes that of the commit to come.
     """
+    check_required(spec.write.elements, hits)
     schema = spec.write.schema
     present = np.unique(clauses).tolist()
     columns = []
@@ -270,7 +271,6 @@ def new_rows(spec: ChangeSpec, old: pa.Table, hits: pa.Table, clauses: np.ndarra
             columns.append(old.column(field.name))
             continue
         new = conform_column(hits.column(field.name), field.type)
-        check_elements(spec.write.elements, pa.table({field.name: new}))
         whole = len(setters) == len(present)
         columns.append(new if whole else pick(pa.array(np.isin(clauses, setters)), new, old.column(field.name)))
     return pa.table(columns, schema=schema)
@@ -283,7 +283,7 @@ def inserted_rows(spec: WriteSpec, hits: pa.Table) -> pa.Table:
         for field in spec.schema
     ]
     inserted = pa.table(columns, schema=spec.schema)
-    check_elements(spec.elements, inserted)
+    check_required(spec.elements, inserted)
     return inserted
 
 

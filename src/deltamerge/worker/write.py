@@ -38,11 +38,11 @@ class WriteSpec:
     """How data files of a table are written.
 
     `schema` is the Arrow schema of a row by logical names, partition columns included; `stored` that of a data file by
-    physical names. `required` are the paths of logical names that must not be null, `elements` those of what is in arrays
-    and maps and must not be null in new rows, `lengths` the most characters that CHAR and VARCHAR hold, by the paths of
-    their texts. `codec` is a Parquet codec's name, `target_bytes` the size at which
-    the next file is begun. With a `prefix_length`, files lie in folders of random names of so many characters instead of
-    folders of their partition; all folders are in `base`, the table's own for ''. File names begin with `stem`.
+    physical names. `required` are the paths of logical names that must not be null, `elements` those within arrays and maps,
+    which are demanded of new rows only: readers take such a null for a value. `lengths` are the most characters that CHAR and
+    VARCHAR hold, by the paths of their texts. `codec` is a Parquet codec's name, `target_bytes` the size at which the next
+    file is begun. With a `prefix_length`, files lie in folders of random names of so many characters instead of folders of
+    their partition; all folders are in `base`, the table's own for ''. File names begin with `stem`.
     """
 
     store: DataStore
@@ -50,7 +50,7 @@ class WriteSpec:
     stored: pa.Schema
     partition_columns: tuple[str, ...]
     stats: tuple[StatsColumn, ...]
-    required: tuple[tuple[str, ...], ...] = ()
+    required: tuple[TextPath, ...] = ()
     elements: tuple[TextPath, ...] = ()
     lengths: tuple[tuple[TextPath, int], ...] = ()
     codec: str = "snappy"
@@ -254,37 +254,21 @@ class _OpenFile:
             self._store.delete(self.name)
 
 
-def check_required(required: Sequence[tuple[str, ...]], table: pa.Table) -> None:
-    """Raise Refused when a column that must not be null is; a nested one only counts where its parent is there."""
+def check_required(required: Sequence[TextPath], table: pa.Table) -> None:
+    """Raise Refused when what must not be null is; a field, an element or a value only counts where its parent is there."""
     for path in required:
         if path[0] not in table.column_names:
             continue
         values: Any = table.column(path[0])
-        parents = pa.repeat(True, table.num_rows)
-        for name in path[1:]:
-            parents = pc.and_(parents, pc.is_valid(values))
-            values = pc.struct_field(values, [values.type.get_field_index(name)])
-        if pc.any(pc.and_(parents, pc.is_null(values))).as_py():
-            raise _null_refused(path)
-
-
-def check_elements(elements: Sequence[TextPath], table: pa.Table) -> None:
-    """Raise Refused when an array or map of these rows has a null where it must have none: readers take it for a value."""
-    for path in elements:
-        if path[0] not in table.column_names:
-            continue
-        parents = within(table.column(path[0]), path[1:-1])
-        values = within(parents, path[-1:])
         nulls = pc.is_null(values)
-        if pa.types.is_struct(parents.type):
-            nulls = pc.and_(nulls, pc.is_valid(parents))
+        if len(path) > 1:
+            parents = within(values, path[1:-1])
+            nulls = pc.is_null(within(parents, path[-1:]))
+            if pa.types.is_struct(parents.type):
+                nulls = pc.and_(nulls, pc.is_valid(parents))
         if pc.any(nulls).as_py():
-            raise _null_refused(path)
-
-
-def _null_refused(path: Sequence[str]) -> Refused:
-    name = ".".join(path)
-    return Refused("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", f"NOT NULL constraint violated for column: {name}.", name)
+            name = ".".join(path)
+            raise Refused("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", f"NOT NULL constraint violated for column: {name}.", name)
 
 
 def check_lengths(lengths: Sequence[tuple[TextPath, int]], table: pa.Table) -> None:

@@ -25,7 +25,6 @@ from deltamerge.worker.write import (
     DataFileWriter,
     PartitionWriters,
     WrittenFile,
-    check_elements,
     check_required,
     dictionary_columns,
     file_name,
@@ -354,15 +353,15 @@ ELEMENTS = (("a", "element"), ("m", "value"), (*BELOW, "b"), (*BELOW, "b", "elem
 def test_a_null_within_an_array_or_map_that_has_none_is_refused_by_name(row: dict[str, Any], name: str) -> None:
     table = pa.Table.from_pylist([{"a": [1], "m": None, "st": None}, row], NESTED)
     with pytest.raises(Refused) as refused:
-        check_elements(ELEMENTS, table)
+        check_required(ELEMENTS, table)
     assert (refused.value.condition, refused.value.parameters) == ("DELTA_NOT_NULL_CONSTRAINT_VIOLATED", (name,))
-    check_elements(ELEMENTS, table.slice(0, 1))
+    check_required(ELEMENTS, table.slice(0, 1))
 
 
 def test_arrays_and_maps_that_have_no_nulls_may_be_null_or_empty_themselves() -> None:
     rows = [{}, {"a": [], "m": [], "st": {"in": None}}, {"st": {"in": [None, {"b": []}]}}]
-    check_elements(ELEMENTS, pa.Table.from_pylist(rows, NESTED))
-    check_elements(ELEMENTS, pa.table({"other": [None]}))
+    check_required(ELEMENTS, pa.Table.from_pylist(rows, NESTED))
+    check_required(ELEMENTS, pa.table({"other": [None]}))
 
 
 def test_a_required_partition_column_is_checked_too(tmp_path: Path) -> None:
