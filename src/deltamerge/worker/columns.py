@@ -146,8 +146,6 @@ def _struct(values: pa.StructArray, type: pa.StructType) -> pa.StructArray:
 
 
 def _offsets(values: Any) -> pa.Array:
-    if not len(values):  # there may be no offset at all then
-        return pa.array([0], pa.int32())
     # A mask can't be combined with a slice of offsets; the sum is no slice.
     return pc.add(values.offsets, 0).cast(pa.int32())
 

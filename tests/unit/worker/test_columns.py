@@ -264,9 +264,3 @@ def test_texts_are_padded_within_what_is_nested() -> None:
         [("m ", [{"c": "x  ", "n": 3}])],
     ]
     assert padded(OF_NESTED, []) is OF_NESTED
-
-
-def test_no_values_may_come_without_an_offset() -> None:
-    """As Arrow's writers in Java leave them."""
-    empty = pa.ListArray.from_buffers(pa.list_(pa.int32()), 0, [None, pa.py_buffer(b"")], children=[pa.array([], pa.int32())])
-    assert conform(empty, pa.list_(pa.int64())).equals(pa.array([], pa.list_(pa.int64())))
