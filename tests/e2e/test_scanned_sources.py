@@ -19,14 +19,17 @@ from deltamerge.merge import bloom, execute, run
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.spark import source as source_module
 from deltamerge.spark.adapter import is_file_scan
-from deltamerge.spark.source import Source, materialize
+from deltamerge.spark.source import Reading, Source, materialize
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
+from deltamerge.worker.store import DataStore
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf, content, hold_no_source, make, noted
 
 SCHEMA = "k int, v int, w string"
 ROWS = [(n, 10 * n, f"w{n}") for n in range(8)] + [(None, 0, "null")]
 CHANGES = [(1, 11, "x"), (2, 22, "y"), (9, 99, "new"), (None, 1, "new")]
+
+READING = Reading(0, DataStore("file", "/"), lambda: False)
 
 
 @pytest.fixture
@@ -186,7 +189,7 @@ def test_a_scan_that_can_be_held_is_collected(
     scan = spark.read.parquet(files)
     scan = scan.select("*", F.struct("k").alias("nested")) if kind == "nested" else scan
     before = jobs_of(spark)
-    source = materialize(scan, scan.columns, frozenset(), None if kind == "kept" else 0)
+    source = materialize(scan, scan.columns, frozenset(), None if kind == "kept" else READING)
     assert source.collected is not None
     assert sorted(source.collected.column("v").to_pylist()) == sorted(v for _, v, _ in CHANGES)
     assert jobs_of(spark) - before <= {"scan": 3, "kept": 2, "nested": 4}[kind]
@@ -199,7 +202,7 @@ def test_texts_count_as_long_as_they_are(
     monkeypatch.setattr(source_module, "COLLECTED_BYTES", 10_000)
     place = str(tmp_path_factory.mktemp("source") / "texts")
     spark.range(10).selectExpr("id AS k", "repeat('x', 2000) AS w").write.parquet(place)
-    source = materialize(spark.read.parquet(place), ["k", "w"], frozenset(), 0)
+    source = materialize(spark.read.parquet(place), ["k", "w"], frozenset(), READING)
     assert (source.is_kept, source.rows, source.bytes) == (False, 10, 20_160)
 
 

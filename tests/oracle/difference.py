@@ -36,7 +36,7 @@ _OF_ROWS = {
 
 
 def difference(spark: SparkSession, merge: Merge, folder: Path | None = None) -> str | None:
-    """What is different between delta-spark and deltamerge, by either strategy; None when nothing is."""
+    """What is different between delta-spark and deltamerge, by two strategies; None when nothing is."""
     place = Path(tempfile.mkdtemp(dir=folder))
     try:
         return _difference(spark, merge, place)
@@ -49,7 +49,7 @@ def _difference(spark: SparkSession, merge: Merge, folder: Path) -> str | None:
     make_table(spark, merge, made)
     names = counters_of(merge, share)
     ours = run_merge(spark, merge, made, folder / "ours", deltamerge_engine(), counters_of(merge, 1))
-    other = deltamerge_engine("large" if merge.seed % 2 else "join", share)
+    other = deltamerge_engine(("join", "large", "route")[merge.seed % 3], share)
     joined = run_merge(spark, merge, made, folder / "joined", other, names)
     theirs = run_merge(spark, merge, made, folder / "theirs", DELTA_SPARK, counters_of(merge, 1))
     if _SANITY in theirs.outcome.message:

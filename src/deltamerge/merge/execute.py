@@ -30,6 +30,8 @@ from deltamerge.merge.numbers import with_numbers
 from deltamerge.merge.plan import MergePlan, Strategy
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
+from deltamerge.merge.routed import route_merge
+from deltamerge.merge.routing import route_of
 from deltamerge.protocol.actions import AddFile, CdcFile
 from deltamerge.protocol.row_tracking import tracking_columns
 from deltamerge.protocol.schema import PrimitiveType, StructType
@@ -131,7 +133,8 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     )
     tasks = described(snapshot, pruned.files)
     started = time.perf_counter()
-    clauses, changes = _held(spark, pruned, tasks)
+    route = route_of(pruned) if plan.strategy is Strategy.ROUTE else None
+    clauses, changes = (plan.resolved.clauses, None) if route is not None else _held(spark, pruned, tasks)
     scan_ms = 0 if changes is None else int((time.perf_counter() - started) * 1000)
     # Where the merge changed a partition column's type, its values are written otherwise than they are read.
     rewritten = tasks if after.partition_schema == snapshot.partition_schema else described(after, pruned.files)
@@ -152,6 +155,8 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
             spec = replace(spec, feed=None)
         sizes = pruned.files["size"].to_pylist()
         result = apply_here(spark, changes, spec, sizes, _description(pruned))
+    elif (route := route or route_of(pruned)) is not None:
+        result = route_merge(spark, pruned, route, spec, _description(pruned))
     else:
         check_joined(pruned, lambda plan: change_query(spark, plan, tasks))
         rows = _ready(change_rows(change_query(spark, filtered(pruned), tasks)), pruned)

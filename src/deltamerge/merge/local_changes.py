@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from deltamerge.merge.clauses import Side
-from deltamerge.merge.matching import Indices, Matches
+from deltamerge.merge.matching import Matches
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.repeated import repeated_bytes
 from deltamerge.merge.resolve import ColumnValue, ResolvedClause, ResolvedMerge
@@ -29,6 +29,7 @@ from deltamerge.spark.evaluate import HOLDS, NUMBER, Question, about_pairs, abou
 from deltamerge.spark.expression import Expression, tells_time
 from deltamerge.spark.frames import Session
 from deltamerge.spark.schema import spark_type, to_spark
+from deltamerge.worker.pairs import Indices
 from deltamerge.worker.rewrite import CLAUSE, conform_column
 from deltamerge.worker.scan import FILE, POSITION_FIELDS, ROW
 

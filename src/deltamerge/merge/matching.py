@@ -12,9 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.protocol.schema import StructType
@@ -24,9 +22,8 @@ from deltamerge.spark.scan import match_frame
 from deltamerge.spark.schema import nullable_schema
 from deltamerge.spark.target import scan_spec
 from deltamerge.worker.entry import Room, ranked_rows
+from deltamerge.worker.pairs import Indices, left_out, pairs_of
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
-
-Indices = npt.NDArray[np.int64]
 
 MOST_PAIRS = 2_000_000
 MOST_BYTES = 128 << 20
@@ -57,21 +54,15 @@ class Matches:
     @property
     def without_source(self) -> Indices:
         """The target rows that are in no pair."""
-        return _left_out(self.scanned.num_rows, self.row)
+        return left_out(self.scanned.num_rows, self.row)
 
     def without_target(self, rows: int) -> Indices:
         """Of the source's `rows` those that are in no pair."""
-        return _left_out(rows, self.source)
+        return left_out(rows, self.source)
 
     def only(self, holds: np.ndarray[Any, Any]) -> Matches:
         """The pairs for which the search condition holds."""
         return Matches(self.scanned, self.row[holds], self.source[holds])
-
-
-def _left_out(count: int, used: Indices) -> Indices:
-    alone = np.ones(count, np.bool_)
-    alone[used] = False
-    return np.flatnonzero(alone)
 
 
 def match(
@@ -122,24 +113,5 @@ def _scan(
 
 def _expanded(found: pa.Table, ranks: pa.Array) -> Matches | None:
     """Each found row once per source row of its key."""
-    order, starts, counts = _by_rank(ranks)
-    rank = pc.fill_null(found[RANK], -1).to_numpy()
-    placed = np.flatnonzero(rank >= 0)
-    rank = rank[placed]
-    repeats = counts[rank] if len(counts) else np.zeros(0, np.int64)
-    total = int(repeats.sum())
-    if total > MOST_PAIRS:
-        return None
-    pair = np.repeat(np.arange(len(repeats)), repeats)
-    ends = np.cumsum(repeats)
-    within = np.arange(total) - np.repeat(ends - repeats, repeats)
-    return Matches(found.drop_columns([RANK]), placed[pair], order[starts[rank[pair]] + within])
-
-
-def _by_rank(ranks: pa.Array) -> tuple[Indices, Indices, Indices]:
-    """Source rows ordered by rank, and for each rank where its rows start and how many there are."""
-    valid = np.flatnonzero(ranks.is_valid().to_numpy(zero_copy_only=False))
-    values: np.ndarray[Any, Any] = ranks.drop_null().to_numpy(zero_copy_only=False)
-    counts = np.bincount(values).astype(np.int64) if len(values) else np.zeros(0, np.int64)
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64) if len(counts) else counts
-    return valid[np.argsort(values, kind="stable")], starts, counts
+    pairs = pairs_of(found[RANK], ranks, MOST_PAIRS)
+    return None if pairs is None else Matches(found.drop_columns([RANK]), *pairs)

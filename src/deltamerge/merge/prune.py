@@ -52,14 +52,20 @@ class PrunedPlan:
     lookup: KeyFilter | None = field(default=None, repr=False)
     ranks: pa.Array | None = field(default=None, repr=False)
 
-    @cached_property
+    @property
     def rows(self) -> int:
-        """About how many rows the files have: as many as their statistics say, where they say what can be."""
-        if not self.files.num_rows:
-            return 0
+        """About how many rows the files have."""
+        return int(self.row_counts.sum())
+
+    @cached_property
+    def row_counts(self) -> np.ndarray[Any, Any]:
+        """About how many rows each file has: as many as its statistics say, where they say what can be."""
         sizes = self.files["size"].to_numpy()
+        if not len(sizes):
+            return np.zeros(0, np.int64)
         counts = pc.fill_null(row_counts(FileChunk(self.files.combine_chunks())), -1).to_numpy(zero_copy_only=False)
-        return int(np.where((counts < 0) | (counts > sizes * _ROWS_A_BYTE), sizes // ROW_BYTES, counts).sum())
+        found: np.ndarray[Any, Any] = np.where((counts < 0) | (counts > sizes * _ROWS_A_BYTE), sizes // ROW_BYTES, counts)
+        return found
 
     def would_read(self, files: FileSet) -> Mask:
         """Which of other files this merge would have opened."""

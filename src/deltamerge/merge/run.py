@@ -30,10 +30,12 @@ from deltamerge.merge.preview import MergePreview, preview
 from deltamerge.merge.prune import foreseen, prune
 from deltamerge.merge.report import MergeReport, merged_before, report
 from deltamerge.merge.resolve import resolve
+from deltamerge.merge.routing import route_of
 from deltamerge.merge.unchanged import without_unchanged
 from deltamerge.spark.frames import Session
 from deltamerge.spark.session import CASE_SENSITIVE, TIME_ZONE, engine_name, known_settings, setting
-from deltamerge.spark.source import Source, materialize
+from deltamerge.spark.source import UNREAD, Reading, Source, materialize
+from deltamerge.spark.target import data_store
 
 log = logging.getLogger("deltamerge.merge")
 
@@ -80,7 +82,8 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
     plan = planned(spark, table, spec)
     known = ", ".join(f"{step.files:,} {step.name}" for step in foreseen(plan))
     files = f"{known}; the source decides on the rest" if plan.pairs or plan.ranges else known
-    return plan.explain(files, kept_columns(plan))
+    route = route_of(prune(plan, UNREAD))
+    return plan.explain(files, kept_columns(plan), "" if route is None else route.key)
 
 
 def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:
@@ -127,7 +130,7 @@ def _performed(
         plan = _planned(spark, snapshot, spec)
         if source is None or spec.source_at is not None:
             tell("reading the source")
-            source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _unkept_from(plan, conflicts))
+            source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _reading(plan, conflicts))
         ready = time.perf_counter()
         pruned = prune(plan, source)
         log.info("%s: %s", table.store.url, "; ".join(f"{s.files} files {s.name}" for s in pruned.funnel))
@@ -158,15 +161,16 @@ def _timing(started: float, ready: float, outcome: MergeOutcome) -> Timing:
     return Timing(started, int((ready - started) * 1000), outcome.scan_ms, executed - outcome.scan_ms)
 
 
-def _unkept_from(plan: MergePlan, conflicts: int) -> int | None:
-    """From how many bytes on a source need not be kept, None where it must be: its rows are looked at more than once,
-    be it by a join without an equality.
+def _reading(plan: MergePlan, conflicts: int) -> Reading | None:
+    """How a source that is a scan of files may be read by the merge; None where it must be kept: its rows are looked at more
+    than once, be it by a join without an equality.
 
     A smaller one may spare files of the table by its keys, which have to be known beforehand.
     """
     if conflicts or plan.resolved.asked is not None or not plan.equates:
         return None
-    return foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
+    at_least = foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
+    return Reading(at_least, data_store(plan.resolved.snapshot.store), lambda: route_of(prune(plan, UNREAD)) is not None)
 
 
 def _again(table: DeltaLog, error: DeltaMergeError, tell: Progress) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import types as T
 from sqlglot import exp
 
 from deltamerge.errors import DeltaMergeError
@@ -128,6 +129,48 @@ def _scans_files(text: str) -> bool:
     hides = any("subquery" in rest or "more fields" in rest or set(_CALL.findall(rest)) - _HARMLESS for rest in rests)
     scans = sum(node is not None and node["scan"] is not None for node in nodes)
     return all(nodes) and scans == 1 and not hides
+
+
+def parquet_files(frame: DataFrame, schema: T.StructType) -> list[str]:
+    """The URLs of the Parquet files whose rows, all of them, are the frame's, its columns being theirs by name; [] where that
+    isn't sure.
+
+    A Delta table is none: its files may name columns otherwise, hold rows that are deleted, and lack the partition's. Expects
+    Spark to abridge nothing in what it explains.
+    """
+    hidden: Any = frame
+    try:
+        explain = hidden._explain_string if is_connect(frame.sparkSession) else hidden._sc._jvm.PythonSQLUtils.explainString
+        text = explain(mode="extended") if is_connect(frame.sparkSession) else explain(hidden._jdf.queryExecution(), "extended")
+        return list(frame.inputFiles()) if _reads_whole_files(str(text), schema) else []
+    except Exception:
+        return []
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][\w ]*")
+_PLAIN_COLUMN = re.compile(rf"{_PLAIN_NAME.pattern}#\d+L?")
+_SCAN = re.compile(
+    r"FileScan parquet \[[^\[\]]*\] Batched: \w+, DataFilters: \[\], Format: Parquet, "
+    r"Location: InMemoryFileIndex\(\d+ paths?\)\[.*\], PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<([^<>]*)>$"
+)
+
+
+def _reads_whole_files(text: str, schema: T.StructType) -> bool:
+    """Whether a plan is a scan of Parquet files, without filters and partitions, of columns that keep their names."""
+    lines = _optimized(text).strip().splitlines()
+    *above, scan = [line.strip() for line in lines] or [""]
+    projections = [re.fullmatch(r"(?:[\s:|+-]*)Project \[(.*)\]", line) for line in above]
+    columns = [column for found in projections if found for column in found[1].split(", ")]
+    if not all(projections) or not all(_PLAIN_COLUMN.fullmatch(column) for column in columns):
+        return False
+    if not re.fullmatch(r"[\s:|+-]*Relation ?\[[^\[\]]*\] parquet", scan):
+        return False
+    if not all(_PLAIN_NAME.fullmatch(name) for name in schema.names):
+        return False
+    physical = text.partition("== Physical Plan ==")[2].strip().splitlines()
+    found = _SCAN.search(physical[-1]) if physical else None
+    wanted = sorted(f"{field.name}:{field.dataType.simpleString()}" for field in schema)
+    return found is not None and sorted(re.split(r",(?![^(]*\))", found[1])) == wanted
 
 
 def _optimized(text: str) -> str:

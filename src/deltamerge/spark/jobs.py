@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import pyarrow as pa
@@ -50,13 +50,15 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
 
 
-def collect(frame: Frame, description: str, schema: T.StructType | None = None) -> pa.Table:
+def collect(
+    frame: Frame, description: str, schema: T.StructType | None = None, set_to: Mapping[str, str] | None = None
+) -> pa.Table:
     """The rows of a frame in Arrow, by one job. Raises DeltaMergeError with the cause of a failure.
 
-    Spark need not be asked for a `schema` that is known.
+    Spark need not be asked for a `schema` that is known; `set_to` are settings of the session for that time.
     """
     spark = frame.sparkSession
-    with translating(), settings(spark), described(spark, description):
+    with translating(), settings(spark, set_to), described(spark, description):
         table: pa.Table = nullable_frame(frame, schema).toArrow()
         return table
 

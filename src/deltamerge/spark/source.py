@@ -23,8 +23,10 @@ from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame, translating
 from deltamerge.spark.schema import nullable_frame, nullable_type
 from deltamerge.spark.session import setting, settings
+from deltamerge.spark.source_files import SourceFile, source_files
 from deltamerge.spark.writing import positional
 from deltamerge.worker.entry import sized_map
+from deltamerge.worker.store import DataStore
 
 COLLECTED_BYTES = 80 << 20
 _TRUSTED_BYTES = 24 << 20
@@ -51,7 +53,7 @@ class Source:
     """A source whose rows no longer change: its rows and (estimated) bytes, and its rows in Arrow when small.
 
     `bounds` has the least and the greatest value of some columns of one that is not collected. One that is not kept may be
-    read once, by the job that merges it.
+    read once, by the job that merges it; `files` are the Parquet files that it is, where Spark is not needed to read them.
     """
 
     build: Callable[[], Frame] = field(repr=False)
@@ -60,6 +62,7 @@ class Source:
     collected: pa.Table | None = field(default=None, repr=False)
     bounds: pa.Table | None = field(default=None, repr=False)
     is_kept: bool = True
+    files: tuple[SourceFile, ...] = ()
 
     def limits(self, column: str) -> pa.Array | None:
         """The least and the greatest value of a column, None when they are not known; nulls when all its values are null."""
@@ -75,23 +78,44 @@ class Source:
         return self.build()
 
 
-def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] = (), unkept_from: int | None = None) -> Source:
+def _nothing() -> Frame:
+    raise AssertionError("a source of which nothing is known has no rows")
+
+
+# A source of which nothing is known yet.
+UNREAD = Source(_nothing, 0, 0, is_kept=False)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a merge may read a source that is a scan of files, and looks at its rows once: not below `at_least` bytes.
+
+    Workers can read it if they reach it by the table's `store`. Whether they `would`, of a source that might be held as well, is
+    only asked where it matters.
+    """
+
+    at_least: int
+    store: DataStore
+    would: Callable[[], bool]
+
+
+def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] = (), reading: Reading | None = None) -> Source:
     """Evaluate `source` once, keeping `columns`; of those `bounded` the limits are found out on the way.
 
-    A scan of files need not be kept, unless `unkept_from` is None: the rows of a small one are collected, a larger one of at
-    least so many bytes by Spark's estimate is left to be read when it is merged.
+    A scan of files need not be kept, if there is a `reading`: the rows of a small one are collected, a larger one is left to be
+    read when it is merged.
 
     Raises DeltaMergeError with the cause when it fails.
     """
     spark = source.sparkSession
     chosen, schema = _chosen(source, columns)
-    if not _fits_arrow(schema):
+    if not fits_arrow(schema):
         return _checkpointed(chosen, schema)
     estimate = estimated_bytes(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
         return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
-    if estimate is not None and unkept_from is not None:
-        scanned = _scanned(chosen, schema, estimate, unkept_from)
+    if estimate is not None and reading is not None:
+        scanned = _scanned(chosen, schema, estimate, reading)
         if scanned is not None:
             return scanned
     places = [place for place, name in enumerate(columns) if name in bounded]
@@ -117,15 +141,15 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     return _local(spark, schema, table)
 
 
-def _fits_arrow(type: T.DataType) -> bool:
+def fits_arrow(type: T.DataType) -> bool:
     """Whether PySpark makes Arrow of a type, and the same type of that: of intervals for those from days to seconds alone."""
     match type:
         case T.StructType():
-            return all(_fits_arrow(field.dataType) for field in type)
+            return all(fits_arrow(field.dataType) for field in type)
         case T.ArrayType():
-            return _fits_arrow(type.elementType)
+            return fits_arrow(type.elementType)
         case T.MapType():
-            return _fits_arrow(type.keyType) and _fits_arrow(type.valueType)
+            return fits_arrow(type.keyType) and fits_arrow(type.valueType)
     is_interval = isinstance(type, T.YearMonthIntervalType | T.CalendarIntervalType | T.DayTimeIntervalType)
     return not is_interval or type == T.DayTimeIntervalType()
 
@@ -138,12 +162,17 @@ def _checkpointed(chosen: Frame, schema: T.StructType) -> Source:
     return Source(lambda: kept, rows, size)
 
 
-def _scanned(chosen: Frame, schema: T.StructType, estimate: int, unkept_from: int) -> Source | None:
+def _scanned(chosen: Frame, schema: T.StructType, estimate: int, reading: Reading) -> Source | None:
     """The rows of a scan of files, collected or left where they are; None where they must be kept, or it is no such scan."""
     is_plain = all(map(_is_plain, schema))
-    may_be_held, may_pass = is_plain and not _is_far_too_large(estimate), estimate >= unkept_from
+    may_be_held, may_pass = is_plain and not _is_far_too_large(estimate), estimate >= reading.at_least
     if not (may_be_held or may_pass) or not _is_lasting_scan(chosen):
         return None
+    files = source_files(chosen, schema, reading.store) if may_pass else ()
+    if files:
+        rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+        if size > COLLECTED_BYTES or (size > _TRUSTED_BYTES and reading.would()):
+            return Source(lambda: chosen, rows, max(size, _width(schema) * rows), is_kept=False, files=files)
     rows, size, _ = _counted(positional(chosen), schema, ())
     if size > COLLECTED_BYTES:
         return Source(lambda: chosen, rows, max(size, 0 if is_plain else estimate), is_kept=False) if may_pass else None

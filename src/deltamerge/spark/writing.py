@@ -22,9 +22,10 @@ from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.identity import numbered
 from deltamerge.spark.jobs import local_frame
 from deltamerge.spark.schema import to_spark
-from deltamerge.worker.entry import apply_map, arrow_stream, payload_map, write_map
+from deltamerge.worker.entry import apply_map, payload_map, write_map
 from deltamerge.worker.results import RESULT_SCHEMA
 from deltamerge.worker.rewrite import ChangeSpec
+from deltamerge.worker.streams import arrow_stream
 from deltamerge.worker.write import WriteSpec
 
 _FEW_BYTES = 24 << 20

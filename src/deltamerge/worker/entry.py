@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.protocol.roaring import decode, encode
 from deltamerge.worker.apply import apply_changes
 from deltamerge.worker.bloom import key_hashes
-from deltamerge.worker.results import ADD, result_batch, written_row
+from deltamerge.worker.owned import OwnedSpec, Owner, changed_rows
+from deltamerge.worker.results import ADD, NEW, result_batch, written_row
 from deltamerge.worker.rewrite import ChangeSpec, conform_column
+from deltamerge.worker.route import RouteSpec, routed
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec, scan_file
+from deltamerge.worker.source import SourceSpec, chosen_rows, source_rows
+from deltamerge.worker.streams import arrow_stream, read_stream
 from deltamerge.worker.write import PartitionWriters, WriteSpec, check_required
 
 Batches = Iterable[pa.RecordBatch]
@@ -81,8 +86,7 @@ def payload_map(spec: ChangeSpec) -> ArrowMap:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-                changes = pa.ipc.open_stream(payload.as_buffer()).read_all()
-                yield from apply_changes(spec, changes.to_batches(), number)
+                yield from apply_changes(spec, read_stream(payload).to_batches(), number)
 
     return run
 
@@ -132,15 +136,6 @@ def _limits(rows: pa.Table, before: pa.Table | None) -> pa.Table:
     return pa.table(columns, schema=table.schema)
 
 
-def arrow_stream(table: pa.Table) -> bytes:
-    """A table as the bytes of an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
 def apply_map(spec: ChangeSpec, names: Sequence[str]) -> ArrowMap:
     """Modified rows in, ordered by file and position, columns in the order of `names`; result rows out."""
 
@@ -167,5 +162,51 @@ def write_map(spec: WriteSpec) -> ArrowMap:
             writers.discard()
             raise
         yield result_batch(written_row(ADD, file) for file in written)
+
+    return run
+
+
+def route_map(spec: RouteSpec, names: Sequence[str]) -> ArrowMap:
+    """Source rows in, columns in the order of `names`; batches of `ROUTED` out."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        yield from routed(spec, (pa.Table.from_arrays(batch.columns, names=list(names)) for batch in batches))
+
+    return run
+
+
+def route_files_map(spec: RouteSpec, source: SourceSpec) -> ArrowMap:
+    """Numbers of bins of a source's files in, batches of `ROUTED` out."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        yield from routed(spec, (rows for number in numbers for rows in source_rows(source, number)))
+
+    return run
+
+
+def owned_map(spec: OwnedSpec, change: ChangeSpec) -> ArrowMap:
+    """Batches of `ROUTED` in, result rows out; the source rows to be inserted that are only referred to are kept in rows NEW."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        owner = Owner(spec, change.files)
+        yield from apply_changes(change, owner.changes(batches), 0)
+        yield result_batch({"kind": NEW, "file": number, "positions": encode(places)} for number, places in owner.new())
+
+    return run
+
+
+def insert_map(spec: OwnedSpec, change: ChangeSpec, source: SourceSpec, places: Mapping[int, Sequence[bytes]]) -> ArrowMap:
+    """Numbers of bins of a source's files in; result rows out: of each bin the rows at `places` are inserted."""
+
+    def inserted(number: int) -> Iterator[pa.RecordBatch]:
+        assert spec.inserts is not None
+        chosen = np.sort(np.concatenate([decode(part).positions() for part in places[number]]))
+        for rows in chosen_rows(source, number, chosen):
+            yield from changed_rows(spec, spec.inserts, rows, rows.num_rows).to_batches()
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        yield from apply_changes(change, (rows for number in numbers for rows in inserted(number)), 0)
 
     return run

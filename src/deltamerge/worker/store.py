@@ -21,6 +21,8 @@ import pyarrow.fs as pf
 from deltamerge.worker.refusal import Refused
 
 _WHOLE_BYTES = 8 << 20
+# Size in bytes and modification time in ns, None of a file that is gone.
+Stamp = tuple[int | None, int | None]
 _URL = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)|file:)?(/.*)", re.DOTALL)
 _SECRETS = ("secret_access_key", "session_token", "account_key", "sas_key", "client_secret", "bearer_token")
 _KINDS = {"s3": ("s3", "s3a", "s3n"), "gs": ("gs",)}
@@ -132,6 +134,13 @@ class DataStore:
         if isinstance(system, pf.LocalFileSystem):
             return int(system.get_file_info(path).mtime_ns // 1_000_000)
         return int(time.time() * 1000)
+
+    def stamp(self, name: str) -> Stamp:
+        """What changes when another file takes a file's place."""
+        system, path = self._place(name)
+        with self._hiding_secrets():
+            found = system.get_file_info(path)
+        return found.size, found.mtime_ns
 
     def delete(self, name: str) -> None:
         """Remove a file, if it can be."""

@@ -1,0 +1,127 @@
+"""A source that is whole Parquet files: which ones, so that workers read them without Spark.
+
+Spark reads Parquet by settings and options that can change what a file's values are; where any of them is not as it comes, or
+anything about the plan is not known, Spark reads the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import types as T
+
+from deltamerge.protocol.partitions import decode_path
+from deltamerge.spark.adapter import parquet_files
+from deltamerge.spark.frames import Frame
+from deltamerge.spark.session import setting, settings
+from deltamerge.worker.refusal import Refused
+from deltamerge.worker.scan import FileTask
+from deltamerge.worker.store import DataStore, Stamp
+
+_MOST_FILES = 256
+_THREADS = 8
+_SHARE_BYTES = 64 << 20
+_AS_THEY_COME = {
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.parquet.int96TimestampConversion": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "EXCEPTION",
+    "spark.sql.parquet.int96RebaseModeInRead": "EXCEPTION",
+    "spark.sql.parquet.fieldId.read.enabled": "false",
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
+}
+_PLAIN = (
+    T.ByteType,
+    T.ShortType,
+    T.IntegerType,
+    T.LongType,
+    T.FloatType,
+    T.DoubleType,
+    T.DecimalType,
+    T.BooleanType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+    T.BinaryType,
+)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A Parquet file of a source: its rows, and the bytes that some of its columns have when they are not compressed.
+
+    `groups` counts its row groups; by its `stamp` it is known again.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    groups: int
+    stamp: Stamp
+
+
+def source_files(chosen: Frame, schema: T.StructType, store: DataStore) -> tuple[SourceFile, ...]:
+    """The Parquet files that hold just the rows of `chosen`, whose schema is `schema`; () where that isn't sure.
+
+    They are in the table's `store` or on a local disk.
+    """
+    if not all(_is_plain(field.dataType) for field in schema) or not _is_read_as_it_comes(chosen):
+        return ()
+    with settings(chosen.sparkSession, _UNABRIDGED):
+        urls = parquet_files(chosen, schema)
+    if not 0 < len(urls) <= _MOST_FILES:
+        return ()
+    names = [decode_path(url) for url in urls]
+    try:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return tuple(pool.map(_looked_into(store, schema), names))
+    except (OSError, Refused, pa.ArrowException):
+        return ()
+
+
+_UNABRIDGED = {"spark.sql.debug.maxToStringFields": "100000", "spark.sql.maxMetadataStringLength": "100000"}
+
+
+def _is_plain(type: T.DataType) -> bool:
+    return type == T.StringType() or isinstance(type, _PLAIN)
+
+
+def _is_read_as_it_comes(frame: Frame) -> bool:
+    return all(setting(frame.sparkSession, name, value).lower() == value.lower() for name, value in _AS_THEY_COME.items())
+
+
+def _looked_into(store: DataStore, schema: T.StructType) -> Callable[[str], SourceFile]:
+    wanted = {name.lower() for name in schema.names}
+
+    def look(name: str) -> SourceFile:
+        stamp = store.stamp(name)
+        with store.open(name) as source:
+            metadata = pq.ParquetFile(source).metadata
+            size = 0
+            for group in range(metadata.num_row_groups):
+                columns = (metadata.row_group(group).column(i) for i in range(metadata.num_columns))
+                size += sum(c.total_uncompressed_size for c in columns if c.path_in_schema.lower() in wanted)
+            return SourceFile(name, metadata.num_rows, size, metadata.num_row_groups, stamp)
+
+    return look
+
+
+def shares(files: Sequence[SourceFile]) -> tuple[tuple[FileTask, ...], ...]:
+    """What each task reads of the files: some files, or a share of the row groups of one."""
+    bins: list[list[FileTask]] = []
+    room = 0
+    for number, file in enumerate(sorted(files, key=lambda file: file.bytes)):
+        parts = max(1, min(file.groups, -(-file.bytes // _SHARE_BYTES)))
+        for part in range(parts):
+            size = file.bytes // parts
+            if not bins or size > room:
+                bins.append([])
+                room = _SHARE_BYTES
+            bins[-1].append(FileTask(number, file.name, {}, (part, parts)))
+            room -= size
+    return tuple(map(tuple, bins))

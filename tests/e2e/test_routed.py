@@ -1,0 +1,470 @@
+"""Merges whose source rows are sent to the tasks that own the files: the same rows, counts and errors as by a join."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import deltamerge
+from deltamerge.errors import DeltaMergeError, StorageError
+from deltamerge.exceptions import DeltaMultipleMatchException
+from deltamerge.merge import execute, routed, routing, run
+from deltamerge.merge.routing import Route
+from deltamerge.tables import DeltaMergeBuilder, DeltaTable
+from deltamerge.worker import owned as owned_module
+from deltamerge.worker import route as route_module
+from tests.e2e.counting import jobs_of
+from tests.e2e.tables import conf, content, hold_no_source, make, noted
+
+DAY = date(2024, 2, 27)
+ROUTED = {"spark.deltamerge.strategy": "route"}
+JOINED = {"spark.deltamerge.strategy": "join"}
+COUNTS = ("Inserted", "Updated", "Deleted", "Copied")
+
+
+@dataclass(frozen=True)
+class Random:
+    """A random merge: the table's schema, keys and rows, the changes, and what is done with them."""
+
+    schema: str
+    keys: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    changes: list[tuple[Any, ...]]
+    files: int
+    matched: str
+    inserts: str
+    by_source: bool
+    vectors: bool
+    properties: dict[str, str]
+
+    @property
+    def condition(self) -> str:
+        return " AND ".join(f"t.{key} = s.{key}" for key in self.keys)
+
+
+KINDS = {
+    "k long, v int, w string": ("k",),
+    "k int, j string, v int, w string": ("k", "j"),
+    "d date, k short, v int, w string": ("d", "k"),
+    "w string, v int, k timestamp": ("k",),
+    "k timestamp_ntz, v int, w string": ("k",),
+}
+
+
+def random_merge(seed: int) -> Random:
+    """Files whose ranges of keys touch, overlap, nest or lie apart; keys that are in several files, in none, and null."""
+    rng = random.Random(seed)
+    schema, keys = rng.choice(list(KINDS.items()))
+    types = dict(part.split() for part in schema.split(", "))
+    span = rng.choice((10, 40, 200))
+
+    def value(name: str, number: int | None) -> Any:
+        if number is None:
+            return None
+        match types[name]:
+            case "date":
+                return DAY + timedelta(days=number)
+            case "timestamp" | "timestamp_ntz":
+                return pa.scalar(number * 1_000_000_007, pa.timestamp("us")).as_py()
+            case "string":
+                return f"{name}{number}"
+            case _:
+                return number
+
+    def row(key: int | None, tag: int) -> tuple[Any, ...]:
+        parts = {name: key if at == 0 or key is None else key % 3 for at, name in enumerate(keys)}
+        if key is not None and len(keys) > 1:
+            parts = {keys[0]: key // 3, keys[1]: key % 3}
+        return tuple(value(name, parts.get(name, tag)) for name in types)
+
+    def key(least: int, most: int) -> int | None:
+        return None if rng.random() < 0.06 else rng.randint(least, most)
+
+    held = [key(0, span) for _ in range(rng.choice((0, 6, 60)))]
+    held = sorted((k for k in held if k is not None), key=lambda k: k + rng.choice((0, 0, span // 5))) + [None] * held.count(None)
+    sent = [key(-span // 4, span + span // 4) for _ in range(rng.choice((0, 8, 60)))]
+    unique = rng.random() < 0.85
+    sent = list(dict.fromkeys(sent)) if unique else sent
+    rng.shuffle(sent)
+    properties = {}
+    if rng.random() < 0.3:
+        properties["delta.enableChangeDataFeed"] = "true"
+    if rng.random() < 0.2:
+        properties["delta.enableRowTracking"] = "true"
+    matched, inserts = rng.choice(("none", "update", "some", "null", "delete")), rng.choice(("none", "all", "some"))
+    by_source = rng.random() < 0.4
+    if matched == inserts == "none" and not by_source:
+        matched = "update"
+    return Random(
+        schema,
+        keys,
+        [row(k, n) for n, k in enumerate(held)],
+        [row(k, 1000 + n) for n, k in enumerate(sent)],
+        rng.randint(1, 5),
+        matched,
+        inserts,
+        by_source,
+        rng.random() < 0.4,
+        properties,
+    )
+
+
+def with_clauses(merge: DeltaMergeBuilder, given: Random) -> DeltaMergeBuilder:
+    values = {key: f"s.{key}" for key in given.keys}
+    match given.matched:
+        case "update":
+            merge = merge.whenMatchedUpdateAll()
+        case "some":
+            merge = merge.whenMatchedUpdate(set={"v": "s.v"})
+        case "null":
+            merge = merge.whenMatchedUpdate(set={"v": "s.v", "w": "NULL"})
+        case "delete":
+            merge = merge.whenMatchedDelete()
+    match given.inserts:
+        case "all":
+            merge = merge.whenNotMatchedInsertAll()
+        case "some":
+            merge = merge.whenNotMatchedInsert(values={**values, "v": "s.v"})
+    return merge.whenNotMatchedBySourceDelete() if given.by_source else merge
+
+
+def ended(table: Path, spark: SparkSession, source: DataFrame, given: Random) -> tuple[Any, ...]:
+    """What a merge comes to: the rows, its counts and its changes, or the condition of its error."""
+    target = DeltaTable.forPath(spark, str(table)).alias("t")
+    before = target.history(1).collect()[0]["version"]
+    try:
+        with_clauses(target.merge(source.alias("s"), given.condition), given).execute()
+    except DeltaMergeError as error:
+        assert target.history(1).collect()[0]["version"] == before
+        return (error.condition,)
+    newest = target.history(1).collect()[0]
+    if newest["version"] == before:
+        return content(spark, table), None, None
+    counts = {name: newest["operationMetrics"].get(f"numTargetRows{name}") for name in COUNTS}
+    counts["Source"] = newest["operationMetrics"]["numSourceRows"]
+    changes = None
+    if given.properties.get("delta.enableChangeDataFeed"):
+        feed = deltamerge.read_changes(spark, str(table), newest["version"])
+        changes = sorted(str(tuple(row)[:-2]) for row in feed.collect())
+    return content(spark, table), counts, changes
+
+
+def tables(spark: SparkSession, folder: Path, given: Random, names: tuple[str, ...]) -> list[Path]:
+    """Copies of the merge's table."""
+    make(spark, folder / "made", given.schema, given.rows, files=given.files, vectors=given.vectors, properties=given.properties)
+    for name in names:
+        shutil.copytree(folder / "made", folder / name)
+    return [folder / name for name in names]
+
+
+def in_pieces(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Files are several tasks', and rows come in more than one piece and are matched in more than one chunk."""
+    monkeypatch.setattr(routing, "_OWNER_BYTES", (1, 2_000, 1 << 20)[seed % 3])
+    for module in (route_module, owned_module):
+        monkeypatch.setattr(module, "_CHUNK_ROWS", (5, 1 << 20)[seed // 3 % 2])
+
+
+def file_source(spark: SparkSession, place: Path, given: Random, parts: int = 2) -> DataFrame:
+    """The changes in Parquet files."""
+    spark.createDataFrame(given.changes, given.schema).repartition(parts).write.parquet(str(place))
+    return spark.read.parquet(str(place))
+
+
+def read_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources that are files are never held, nor kept, however small they are."""
+    hold_no_source(monkeypatch)
+    monkeypatch.setattr(run, "_TABLE_TO_SOURCE", 1 << 40)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_merges(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    given = random_merge(seed)
+    check(spark, tmp_path, monkeypatch, given, seed)
+
+
+def check(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, given: Random, seed: int) -> None:
+    """The merge comes to the same by a join, with the rows that Spark has, and with those that workers read."""
+    joined, sent, read = tables(spark, folder, given, ("joined", "sent", "read"))
+    changes = spark.createDataFrame(given.changes, given.schema)
+    with conf(spark, JOINED):
+        expected = ended(joined, spark, changes, given)
+    in_pieces(monkeypatch, seed)
+    results = noted(monkeypatch, execute, "route_merge")
+    with conf(spark, ROUTED):
+        assert ended(sent, spark, changes, given) == expected
+        read_by_workers(monkeypatch)
+        source = file_source(spark, folder / "changes", given)
+        if given.changes:
+            specs = noted(monkeypatch, routed, "_source_spec")
+        assert ended(read, spark, source, given) == expected
+    if len(expected) > 1 and given.rows and given.changes:
+        assert len(results) == 2
+        assert specs
+
+
+SCHEMA = "k long, v int, w string"
+ROWS = [(n, 10 * n, f"w{n}") for n in range(40)]
+CHANGES = [(3, 1, "w3"), (39, 2, "y"), (40, 3, "new"), (-1, 4, "new"), (None, 5, "new")]
+
+
+def routes(monkeypatch: pytest.MonkeyPatch) -> list[Route | None]:
+    """How merges are routed, None where they are not."""
+    return noted(monkeypatch, execute, "route_of")
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file is a task's own."""
+    monkeypatch.setattr(routing, "_OWNER_BYTES", 1)
+
+
+LEGAL = {
+    "upsert": lambda merge: merge.whenMatchedUpdateAll().whenNotMatchedInsertAll(),
+    "update": lambda merge: merge.whenMatchedUpdate(set={"v": "s.v", "w": "NULL"}),
+    "delete": lambda merge: merge.whenMatchedDelete(),
+    "sync": lambda merge: merge.whenNotMatchedInsertAll().whenNotMatchedBySourceDelete(),
+}
+OTHER = {
+    "condition": lambda merge: merge.whenMatchedUpdateAll("s.v > 1"),
+    "two clauses": lambda merge: merge.whenMatchedDelete("s.v > 1").whenMatchedUpdateAll(),
+    "expression": lambda merge: merge.whenMatchedUpdate(set={"v": "s.v + 1"}),
+    "target's value": lambda merge: merge.whenMatchedUpdate(set={"w": "t.w"}),
+    "cast": lambda merge: merge.whenMatchedUpdate(set={"w": "s.v"}),
+    "update by source": lambda merge: merge.whenNotMatchedBySourceUpdate(set={"v": "0"}),
+    "delete by source of some": lambda merge: merge.whenNotMatchedBySourceDelete("t.v > 3"),
+    "unchanged": lambda merge: merge.whenMatchedUpdateAll().skipUnchanged(),
+}
+
+
+@pytest.mark.parametrize("name", [*LEGAL, *OTHER])
+def test_which_clauses_are_routed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str
+) -> None:
+    found = routes(monkeypatch)
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    merge = (LEGAL | OTHER)[name](table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), "t.k = s.k"))
+    assert ("rows are sent by k" in merge.explain()) is (name in LEGAL)
+    with conf(spark, ROUTED):
+        merge.execute()
+    assert (found[0] is not None) is (name in LEGAL)
+
+
+CONDITIONS = {
+    "t.k = s.k": True,
+    "t.k = s.k AND t.v = s.v": True,
+    "t.w = s.w AND t.k = s.k": True,
+    "t.k <=> s.k": False,
+    "t.w = s.w": False,
+    "t.k = s.k AND t.v > 3": False,
+    "t.k = s.k + 1": False,
+    "t.k > s.k": False,
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_which_conditions_are_routed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str
+) -> None:
+    found = routes(monkeypatch)
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    with conf(spark, ROUTED):
+        table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), condition).whenMatchedDelete().execute()
+    assert (found[0] is not None) is CONDITIONS[condition]
+
+
+@pytest.mark.parametrize(
+    ("name", "properties"),
+    [
+        ("partitioned", {}),
+        ("constraint", {"delta.constraints.positive": "v > -1"}),
+        ("wider source", {}),
+    ],
+)
+def test_which_tables_are_not_routed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, properties: dict[str, str]
+) -> None:
+    found = routes(monkeypatch)
+    schema = "k int, v int, w string" if name == "wider source" else SCHEMA
+    partition_by = ["w"] if name == "partitioned" else []
+    table = make(spark, tmp_path / "t", schema, ROWS[:4], partition_by=partition_by, properties=properties)
+    with conf(spark, ROUTED):
+        merge = table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), "t.k = s.k")
+        merge.whenMatchedUpdate(set={"v": "s.v"}).execute()
+    assert found[0] is None
+    assert (3, 1, "w3") in content(spark, tmp_path / "t")
+
+
+def test_files_without_ranges_of_their_own_are_joined(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+) -> None:
+    hold_no_source(monkeypatch)
+    found = routes(monkeypatch)
+    changes = spark.createDataFrame(CHANGES, SCHEMA).alias("s")
+    for name, rows in (("apart", ROWS), ("mixed", sorted(ROWS, key=lambda row: row[0] % 7))):
+        table = make(spark, tmp_path / name, SCHEMA, rows, files=3)
+        merge = LEGAL["upsert"](table.merge(changes, "t.k = s.k"))
+        assert ("rows are sent" in merge.explain()) is (name == "apart")
+        merge.execute()
+    assert content(spark, tmp_path / "apart") == content(spark, tmp_path / "mixed")
+    monkeypatch.setattr(routing, "_HELD_BYTES", 100)
+    table = DeltaTable.forPath(spark, str(tmp_path / "apart")).alias("t")
+    LEGAL["upsert"](table.merge(changes, "t.k = s.k")).execute()
+    assert [route is not None for route in found] == [True, False, False]
+
+
+def test_a_row_that_is_hit_twice_is_refused_and_nothing_is_left(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+) -> None:
+    read_by_workers(monkeypatch)
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    files = sorted(tmp_path.rglob("*.parquet"))
+    source = parquet(spark, tmp_path / "changes", [*CHANGES, (3, 7, "again")])
+    for name in ("upsert", "update"):
+        with pytest.raises(DeltaMultipleMatchException, match="1 target row") as caught:
+            LEGAL[name](table.merge(source.alias("s"), "t.k = s.k")).execute()
+        assert "v=7" in str(caught.value)
+    assert sorted((tmp_path / "t").rglob("*.parquet")) == files
+    table.merge(source.alias("s"), "t.k = s.k").whenMatchedDelete().execute()
+    assert len(content(spark, tmp_path / "t")) == len(ROWS) - 2
+
+
+def parquet(spark: SparkSession, place: Path, rows: list[tuple[Any, ...]], schema: str = SCHEMA) -> DataFrame:
+    """Rows in a Parquet file."""
+    spark.createDataFrame(rows, schema).coalesce(1).write.parquet(str(place))
+    return spark.read.parquet(str(place))
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> list[DataFrame]:
+    """The frames of the sources that Spark had to read."""
+    read_by_workers(monkeypatch)
+    return noted(monkeypatch, routed, "routed_rows")
+
+
+@pytest.mark.parametrize("name", ["upsert", "sync"])
+def test_a_file_that_spark_may_read_otherwise_is_left_to_spark(
+    spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None, name: str
+) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    place = tmp_path / "changes"
+    parquet(spark, place, CHANGES)
+    lacking = pa.table({"k": pa.array([7, 77], pa.int64()), "v": pa.array([1, 2], pa.int32())})
+    pq.write_table(lacking, place / "lacking.parquet")
+    source = spark.read.schema(SCHEMA).parquet(str(place)).alias("s")
+    LEGAL[name](table.merge(source, "t.k = s.k")).execute()
+    assert len(refused) == 1
+    found = content(spark, tmp_path / "t")
+    assert (77, 2, None) in found
+    assert ((7, 1, None) in found) is (name == "upsert")
+
+
+def test_a_file_that_is_replaced_meanwhile_is_not_read_by_places(
+    spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    source = parquet(spark, tmp_path / "changes", CHANGES)
+    (file,) = (tmp_path / "changes").glob("*.parquet")
+    (tmp_path / "changes" / f".{file.name}.crc").unlink()
+    inserted = routed.inserted_frame
+
+    def replacing(*given: Any) -> DataFrame:
+        rows = pq.read_table(file)
+        file.unlink()
+        pq.write_table(rows.take(pa.array(range(rows.num_rows))[::-1]), file)
+        return inserted(*given)
+
+    monkeypatch.setattr(routed, "inserted_frame", replacing)
+    LEGAL["sync"](table.merge(source.alias("s"), "t.k = s.k")).execute()
+    assert len(refused) == 1
+    found = content(spark, tmp_path / "t")
+    assert sorted(row[0] for row in found if row[0] is not None) == [-1, 3, 39, 40]
+    log = deltamerge.read(spark, str(tmp_path / "t")).inputFiles()
+    assert len(list((tmp_path / "t").glob("*.parquet"))) == 3 + len(set(log))
+
+
+def test_a_failure_of_the_second_job_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], apart: None
+) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    files = sorted((tmp_path / "t").rglob("*.parquet"))
+    source = parquet(spark, tmp_path / "changes", CHANGES).alias("s")
+    names = noted(monkeypatch, routed, "_written")
+
+    def full(*given: Any) -> None:
+        raise StorageError("DELTAMERGE_STORAGE_REFUSED", "the disk is full")
+
+    monkeypatch.setattr(routed, "inserted_frame", full)
+    with pytest.raises(StorageError):
+        LEGAL["sync"](table.merge(source, "t.k = s.k")).execute()
+    assert names[0]
+    assert sorted((tmp_path / "t").rglob("*.parquet")) == files
+    assert not refused
+
+
+TYPES = (
+    "k long, b byte, h short, i int, f float, d double, q boolean, s string, z binary, e decimal(9,2), g decimal(30,5), a date"
+)
+
+
+@pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+def test_values_of_all_plain_types_are_read_as_spark_reads_them(
+    spark: SparkSession, tmp_path: Path, refused: list[DataFrame], kind: str
+) -> None:
+    schema = f"{TYPES}, t timestamp, n timestamp_ntz"
+    made = spark.range(50).selectExpr(
+        "id AS k",
+        *[f"CASE WHEN id % 7 = 3 THEN NULL ELSE CAST(id % 50 - 20 AS {kind}) END AS {name}" for name, kind in
+          [part.split() for part in TYPES.split(", ")[1:] if part.split()[1] not in ("binary", "boolean", "date")]],
+        "id % 3 = 0 AS q",
+        "CAST(CONCAT('z', id) AS BINARY) AS z",
+        "DATE '1583-01-01' + CAST(id * 3000 AS INT) AS a",
+        "TIMESTAMP '1901-02-03 04:05:06.789' + make_interval(id) AS t",
+        "TIMESTAMP_NTZ '1901-02-03 04:05:06.789' + make_interval(id) AS n",
+    ).select(*[part.split()[0] for part in schema.split(", ")])  # fmt: skip
+    with conf(spark, {"spark.sql.parquet.outputTimestampType": kind}):
+        made.coalesce(2).write.parquet(str(tmp_path / "changes"))
+    source = spark.read.parquet(str(tmp_path / "changes"))
+    results = []
+    for name, settings in (("routed", ROUTED), ("joined", JOINED)):
+        deltamerge.write(source.where("k % 4 = 0"), str(tmp_path / name))
+        table = DeltaTable.forPath(spark, str(tmp_path / name)).alias("t")
+        with conf(spark, settings):
+            table.merge(source.alias("s"), "t.k = s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        results.append(content(spark, tmp_path / name))
+    assert results[0] == results[1] == sorted(map(tuple, source.collect()))
+    assert not refused
+
+
+def test_the_jobs_of_a_routed_merge(spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    source = parquet(spark, tmp_path / "changes", CHANGES).alias("s")
+    for name, jobs in (("update", 2), ("upsert", 2), ("sync", 4)):
+        merge = LEGAL[name](table.merge(source, "t.k = s.k"))
+        merge.explain()
+        before = jobs_of(spark)
+        merge.execute()
+        assert jobs_of(spark) - before == jobs, name
+
+
+def test_what_a_task_may_hold_counts_the_rows_of_its_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = routes(monkeypatch)
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=4)
+    for each, most in ((1, 10), (1 << 30, 36)):
+        monkeypatch.setattr(routing, "_OWNER_BYTES", each)
+        with conf(spark, ROUTED):
+            table.merge(
+                spark.createDataFrame([(n, 1, "x") for n in (3, 13, 23, 33)], SCHEMA).alias("s"), "t.k = s.k"
+            ).whenMatchedDelete().execute()
+        assert found[-1] is not None
+        assert found[-1].most == most
