@@ -21,6 +21,7 @@ from deltamerge.merge import execute, routed, routing, run
 from deltamerge.merge.routing import Route
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker import owned as owned_module
+from deltamerge.worker import rewrite
 from deltamerge.worker import route as route_module
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf, content, hold_no_source, make, noted
@@ -468,3 +469,15 @@ def test_what_a_task_may_hold_counts_the_rows_of_its_files(
             ).whenMatchedDelete().execute()
         assert found[-1] is not None
         assert found[-1].most == most
+
+
+def test_inserted_rows_are_put_into_the_files_that_are_written_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+) -> None:
+    monkeypatch.setattr(rewrite, "SMALL_FILE", 0)
+    table = make(spark, tmp_path / "t", SCHEMA, [(2 * key, v, w) for key, v, w in ROWS], files=4)
+    changes = spark.createDataFrame([(key, 1, "x") for key in range(79)], SCHEMA).alias("s")
+    with conf(spark, ROUTED):
+        report = LEGAL["upsert"](table.merge(changes, "t.k = s.k")).run()
+    assert [report.metrics[f"numTargetFiles{what}"] for what in ("Added", "Removed")] == [4 + 1, 4]
+    assert [row[0] for row in content(spark, tmp_path / "t")] == list(range(79))

@@ -17,6 +17,7 @@ from deltamerge.merge.execute import change_query, changes_in_arrow, fitting_row
 from deltamerge.merge.plan import Strategy
 from deltamerge.merge.prune import FunnelStep, PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
+from deltamerge.merge.routing import route_of
 from deltamerge.spark.changes import change_rows
 from deltamerge.spark.counting import COLLISIONS, COUNT, SAMPLE, change_counts
 from deltamerge.spark.frames import Session
@@ -113,13 +114,22 @@ def preview(spark: Session, pruned: PrunedPlan) -> MergePreview:
     return MergePreview(
         plan.explain(),
         plan.resolved.snapshot.version,
-        (Strategy.JOIN if changes is None else Strategy.ARROW).value,
+        _strategy(pruned, changes).value,
         pruned.source.rows,
         tuple(_of_clause(pruned, clause, counted, shown, tasks) for clause in plan.resolved.clauses),
         len(touched),
         int(pc.sum(pruned.files["size"].take(pa.array(touched, pa.int64()))).as_py() or 0),
         pruned.funnel,
     )
+
+
+def _strategy(pruned: PrunedPlan, changes: pa.Table | None) -> Strategy:
+    """How the merge would run."""
+    if changes is not None and pruned.plan.strategy is not Strategy.ROUTE:
+        return Strategy.ARROW
+    if route_of(pruned) is not None:
+        return Strategy.ROUTE
+    return Strategy.JOIN if changes is None else Strategy.ARROW
 
 
 def _counted(changes: pa.Table) -> pa.Table:

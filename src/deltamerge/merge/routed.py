@@ -40,9 +40,11 @@ def route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: Change
     """Route, match and write; result rows. Raises DeltaMergeError, and what was written is deleted."""
     source, snapshot = pruned.source, pruned.plan.resolved.snapshot
     spec, owned = _route_spec(pruned, route), _owned_spec(pruned, route)
+    # A task's inserted rows would be a small file beside each file that it writes again.
+    joined = replace(change, together=change.write.target_bytes // 2 if owned.inserts else 0)
 
     def run(rows: Frame, owned: OwnedSpec) -> pa.Table:
-        return collect(owned_frame(rows, spec, owned, change), description, RESULT_TYPE, BATCH_BYTES)
+        return collect(owned_frame(rows, spec, owned, change if owned.refers else joined), description, RESULT_TYPE, BATCH_BYTES)
 
     if source.files:
         files = _source_spec(pruned)

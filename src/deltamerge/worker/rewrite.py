@@ -55,7 +55,8 @@ class ChangeSpec:
 
     `folds_duplicates` says that a target row may be hit more than once, which counts once. A file is written again when
     more than `rewrite_share` of its rows are gone, else they are marked; 0 says that nothing is ever marked. With a `feed`,
-    change data files are written by that specification.
+    change data files are written by that specification. A file of fewer bytes than `together`, and any small one, is put together
+    with the other rows that its task writes into its partition.
     """
 
     write: WriteSpec
@@ -64,6 +65,7 @@ class ChangeSpec:
     folds_duplicates: bool = False
     rewrite_share: float = 0.0
     feed: WriteSpec | None = None
+    together: int = 0
 
     @property
     def updates(self) -> list[int]:
@@ -121,10 +123,11 @@ class FileRewriter:
         self._feed = feed
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
         self._source = spec.write.store.open(task.name)
-        self._is_small = self._source.size() < SMALL_FILE
+        size = self._source.size()
+        self._is_small = size < max(SMALL_FILE, spec.together)
         self._file = open_parquet(self._source, task.name, spec.write.store.remote)
         self._deleted = read_vector(task.vector, task.name, self._file.metadata.num_rows) if deleted is None else deleted
-        self._batches = self._read() if self._is_small else ahead(self._read())
+        self._batches = self._read() if size < SMALL_FILE else ahead(self._read())
         self._batch: pa.Table | None = None
         self._start = 0
         self._pending: list[pa.Table] = []
