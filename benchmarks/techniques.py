@@ -19,8 +19,8 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.cases import BASIC, MANY_FILES_AGAIN, ONE, BenchCase, upsert
-from benchmarks.data import Shape
+from benchmarks.cases import BASIC, INSERT, MANY_FILES_AGAIN, ONE, SYNC, WHOLE, BenchCase, Clause, upsert
+from benchmarks.data import QUANTITY, Shape
 from benchmarks.engines import deltamerge
 from benchmarks.merge import FOLDER
 from benchmarks.tables import LOG, fresh_copy, table_path
@@ -30,7 +30,11 @@ SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _DELETE = next(case for case in BASIC if case.name.startswith("delete-only"))
 _UPSERT = upsert(ONE, 0.1, 0.1)
 _HALF = upsert(0.5, 0.01, 0.001)
-_LARGE = upsert(1.0, 0.15, 0.001)
+_LARGE = replace(
+    upsert(1.0, 0.15, 0.001),
+    clauses=(Clause("update", f"s.{QUANTITY} >= 0"), INSERT),
+    name="upsert with a condition, all files, 15% matched + 0.1% new",
+)
 _RANGE = next(case for case in BASIC if case.name.startswith("update in a range"))
 _SYNC = next(case for case in BASIC if case.name.startswith("sync of a range"))
 
@@ -118,6 +122,18 @@ def techniques() -> list[Technique]:
             "all columns",
             patched(merge__execute__needed_target=_all_columns),
             (_DELETE, _HALF),
+        ),
+        Technique(
+            "a large source's rows sent to the owners of files",
+            "Spark joins",
+            conf("spark.deltamerge.strategy", "join"),
+            (WHOLE, SYNC),
+        ),
+        Technique(
+            "a source's Parquet files read by workers",
+            "Spark reads them",
+            patched(spark__source__source_files=lambda *_: ()),
+            (WHOLE, SYNC),
         ),
         Technique(
             "rows left out by a Bloom filter of a large source",

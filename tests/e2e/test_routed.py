@@ -445,6 +445,7 @@ def test_values_of_all_plain_types_are_read_as_spark_reads_them(
     assert not refused
 
 
+@pytest.mark.classic
 def test_the_jobs_of_a_routed_merge(spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     source = parquet(spark, tmp_path / "changes", CHANGES).alias("s")
