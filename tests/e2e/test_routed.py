@@ -368,6 +368,45 @@ def test_a_file_that_spark_may_read_otherwise_is_left_to_spark(
     assert ((7, 1, None) in found) is (name == "upsert")
 
 
+ANCIENT = pa.array([-200_000, 3], pa.date32())
+ODD = {
+    "dates of an unknown calendar": {"d": ANCIENT},
+    "times of an unknown calendar": {"t": pa.array([-20 * 10**15, 3], pa.timestamp("us", "UTC"))},
+    "milliseconds": {"t": pa.array([2**61, 3], pa.timestamp("ms", "UTC"))},
+    "nanoseconds": {"t": pa.array([2**61, 3], pa.timestamp("ns", "UTC"))},
+    "times without a zone": {"t": pa.array([3, 4], pa.timestamp("us"))},
+    "names that differ in case": {"d": ANCIENT.slice(1).take([0, 0]), "D": ANCIENT.slice(1).take([0, 0])},
+    "whole numbers": {"d": pa.array([1, 2], pa.int32())},
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_values_that_spark_may_read_otherwise_are_left_to_it(
+    spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None, kind: str
+) -> None:
+    (tmp_path / "changes").mkdir()
+    pq.write_table(pa.table({"k": pa.array([3, 77]), **ODD[kind]}), tmp_path / "changes" / "odd.parquet")
+    name = next(iter(ODD[kind]))
+    schema = f"k long, {name} {'timestamp' if name == 't' else 'date'}"
+    read = spark.read.schema(schema)
+    options = [{}] if kind.startswith("n") else [{}, {"datetimeRebaseMode": "LEGACY"}, {"datetimeRebaseMode": "EXCEPTION"}]
+    for number, option in enumerate(options):
+        ends = []
+        for settings in (ROUTED, JOINED):
+            place = tmp_path / f"t{number}{settings == ROUTED}"
+            table = make(spark, place, schema, [(3, None), (4, None)], files=2)
+            source = read.options(**option).parquet(str(tmp_path / "changes")).alias("s")
+            try:
+                with conf(spark, settings):
+                    LEGAL["upsert"](table.merge(source, "t.k = s.k")).execute()
+            except DeltaMergeError as error:
+                ends.append((error.condition, None))
+            else:
+                ends.append(("", [str(row) for row in deltamerge.read(spark, str(place)).toArrow().sort_by("k").to_pylist()]))
+        assert ends[0] == ends[1]
+    assert len(refused) == len(options)
+
+
 def test_a_file_that_is_replaced_meanwhile_is_not_read_by_places(
     spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,7 +455,7 @@ TYPES = (
 )
 
 
-@pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+@pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS"])
 def test_values_of_all_plain_types_are_read_as_spark_reads_them(
     spark: SparkSession, tmp_path: Path, refused: list[DataFrame], kind: str
 ) -> None:

@@ -37,6 +37,8 @@ WHOLE: dict[str, Callable[[SparkSession, str], DataFrame]] = {
     "dropped": lambda spark, place: spark.read.parquet(place).drop("d"),
     "alias": lambda spark, place: spark.read.parquet(place).alias("s"),
     "text": lambda spark, place: spark.sql(f"SELECT * FROM parquet.`{place}`"),
+    "several paths": lambda spark, place: spark.read.parquet(*sorted(map(str, Path(place).glob("*.parquet")))),
+    "pattern": lambda spark, place: spark.read.parquet(f"{place.replace('%', '?')}/part*"),
     "view": lambda spark, place: viewed(spark, spark.read.parquet(place)),
 }
 OTHER: dict[str, Callable[[SparkSession, str], DataFrame]] = {
@@ -49,6 +51,8 @@ OTHER: dict[str, Callable[[SparkSession, str], DataFrame]] = {
     "constant": lambda spark, place: spark.read.parquet(place).withColumn("x", F.lit(1)),
     "limited": lambda spark, place: spark.read.parquet(place).limit(4),
     "sampled": lambda spark, place: spark.read.parquet(place).sample(0.5),
+    "path given twice": lambda spark, place: spark.read.parquet(place, place),
+    "folder and file": lambda spark, place: spark.read.parquet(place, str(next(Path(place).glob("*.parquet")))),
     "twice": lambda spark, place: spark.read.parquet(place).union(spark.read.parquet(place)),
     "distinct": lambda spark, place: spark.read.parquet(place).distinct(),
     "checkpointed": lambda spark, place: spark.read.parquet(place).localCheckpoint(),
@@ -124,7 +128,7 @@ def test_settings_that_change_what_files_hold(spark: SparkSession, place: Path, 
 
 
 def test_names_that_could_be_read_otherwise(spark: SparkSession, tmp_path: Path) -> None:
-    for name in ("a.b", "a,b", "a:b", "k#1L", "ä", "a)b", "struct<k"):
+    for name in ("_tmp_metadata_row_index", "a.b", "a,b", "a:b", "k#1L", "ä", "a)b", "struct<k"):
         rows = spark.range(3).withColumnRenamed("id", name)
         with conf(spark, {"spark.sql.caseSensitive": "false"}):
             try:

@@ -33,13 +33,13 @@ class Calendars:
     zone: str | None = None
 
 
-def calendars_of(file: pq.ParquetFile) -> Calendars:
-    """What a file's own metadata says of its calendars."""
+def calendars_of(file: pq.ParquetFile, otherwise: Calendar = Calendar.GREGORIAN) -> Calendars:
+    """What a file's own metadata says of its calendars; `otherwise` is that of a file which Spark hasn't written."""
     found = file.metadata.metadata or {}
     version = found.get(_SPARK + b"version")
-    if version is None and _ROW_SCHEMA not in found:
-        return Calendars(Calendar.GREGORIAN, Calendar.GREGORIAN)
     int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
+    if version is None and _ROW_SCHEMA not in found:
+        return Calendars(otherwise, otherwise, int96)
     dates = _calendar(version, (3, 0), _SPARK + b"legacyDateTime" in found)
     timestamps = _calendar(version, (3, 1), _SPARK + b"legacyINT96" in found) if int96 else dates
     zone = found.get(_SPARK + b"timeZone")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -147,11 +148,13 @@ def parquet_files(frame: DataFrame, schema: T.StructType) -> list[str]:
         return []
 
 
-_PLAIN_NAME = re.compile(r"[A-Za-z_][\w ]*")
+# Of names that begin as its own do Spark makes columns.
+_PLAIN_NAME = re.compile(r"(?!_tmp_|_metadata)[A-Za-z_][\w ]*")
 _PLAIN_COLUMN = re.compile(rf"{_PLAIN_NAME.pattern}#\d+L?")
 _SCAN = re.compile(
     r"FileScan parquet \[[^\[\]]*\] Batched: \w+, DataFilters: \[\], Format: Parquet, "
-    r"Location: InMemoryFileIndex\(\d+ paths?\)\[.*\], PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<([^<>]*)>$"
+    r"Location: InMemoryFileIndex\((?P<count>\d+) paths?\)\[(?P<paths>.*)\], "
+    r"PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<(?P<read>[^<>]*)>$"
 )
 
 
@@ -170,7 +173,12 @@ def _reads_whole_files(text: str, schema: T.StructType) -> bool:
     physical = text.partition("== Physical Plan ==")[2].strip().splitlines()
     found = _SCAN.search(physical[-1]) if physical else None
     wanted = sorted(f"{field.name}:{field.dataType.simpleString()}" for field in schema)
-    return found is not None and sorted(re.split(r",(?![^(]*\))", found[1])) == wanted
+    if found is None or sorted(re.split(r",(?![^(]*\))", found["read"])) != wanted:
+        return False
+    paths = sorted(f"{path}/" for path in found["paths"].split(", "))
+    # A file that several of the paths lead to is read as often.
+    apart = all(not after.startswith(path) for path, after in pairwise(paths))
+    return len(paths) == int(found["count"]) and apart and "..." not in found["paths"]
 
 
 def _optimized(text: str) -> str:

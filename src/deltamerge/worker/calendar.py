@@ -23,12 +23,12 @@ _SWITCH = _GREGORIAN_DAY * _DAY
 _ZONES_SETTLED = -2_208_988_800_000_000
 
 
-def gregorian(table: pa.Table, file: pq.ParquetFile) -> pa.Table:
-    """Rows of a file with all dates and timestamps in the proleptic Gregorian calendar.
+def gregorian(table: pa.Table, file: pq.ParquetFile, otherwise: Calendar = Calendar.GREGORIAN) -> pa.Table:
+    """Rows of a file with all dates and timestamps in the proleptic Gregorian calendar; `otherwise` as for `calendars_of`.
 
     Raises Refused for old values of which that can't be said with certainty.
     """
-    calendars = calendars_of(file)
+    calendars = calendars_of(file, otherwise)
     if calendars.dates is calendars.timestamps is Calendar.GREGORIAN:
         return table
     columns = [
