@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 import deltamerge
 from deltamerge.spark.source_files import SourceFile, shares, source_files
@@ -115,7 +116,6 @@ SETTINGS = {
     "spark.sql.parquet.int96TimestampConversion": "true",
     "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.legacy.parquet.nanosAsLong": "true",
 }
 
@@ -125,6 +125,15 @@ def test_settings_that_change_what_files_hold(spark: SparkSession, place: Path, 
     with conf(spark, {name: SETTINGS[name]}):
         frame = spark.read.parquet(str(place))
         assert source_files(frame, frame.schema, STORE) == ()
+
+
+@pytest.mark.parametrize("reads", ["true", "false"])
+def test_columns_that_are_found_by_ids(spark: SparkSession, place: Path, reads: str) -> None:
+    named, by_id = (T.StructType([T.StructField("k", T.LongType(), True, found)]) for found in ({}, {"parquet.field.id": 7}))
+    with conf(spark, {"spark.sql.parquet.fieldId.read.enabled": reads}):
+        for schema in (named, by_id):
+            frame = spark.read.schema(schema).parquet(str(place))
+            assert bool(source_files(frame, frame.schema, STORE)) is (schema is named)
 
 
 def test_names_that_could_be_read_otherwise(spark: SparkSession, tmp_path: Path) -> None:

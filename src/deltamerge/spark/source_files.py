@@ -32,9 +32,10 @@ _AS_THEY_COME = {
     "spark.sql.parquet.int96TimestampConversion": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "EXCEPTION",
     "spark.sql.parquet.int96RebaseModeInRead": "EXCEPTION",
-    "spark.sql.parquet.fieldId.read.enabled": "false",
     "spark.sql.legacy.parquet.nanosAsLong": "false",
 }
+# By such an id Spark finds a column, when a setting that delta-spark makes says so.
+_FIELD_ID = "parquet.field.id"
 _PLAIN = (
     T.ByteType,
     T.ShortType,
@@ -70,7 +71,7 @@ def source_files(chosen: Frame, schema: T.StructType, store: DataStore) -> tuple
 
     They are in the table's `store` or on a local disk.
     """
-    if not all(_is_plain(field.dataType) for field in schema) or not _is_read_as_it_comes(chosen):
+    if not all(_is_plain(field) for field in schema) or not _is_read_as_it_comes(chosen):
         return ()
     with settings(chosen.sparkSession, _UNABRIDGED):
         urls = parquet_files(chosen, schema)
@@ -87,8 +88,9 @@ def source_files(chosen: Frame, schema: T.StructType, store: DataStore) -> tuple
 _UNABRIDGED = {"spark.sql.debug.maxToStringFields": "100000", "spark.sql.maxMetadataStringLength": "100000"}
 
 
-def _is_plain(type: T.DataType) -> bool:
-    return type == T.StringType() or isinstance(type, _PLAIN)
+def _is_plain(field: T.StructField) -> bool:
+    """Whether a column has a plain type, and is found by its name."""
+    return (field.dataType == T.StringType() or isinstance(field.dataType, _PLAIN)) and _FIELD_ID not in field.metadata
 
 
 def _is_read_as_it_comes(frame: Frame) -> bool:
