@@ -338,6 +338,19 @@ def test_a_row_that_is_hit_twice_is_refused_and_nothing_is_left(
     assert len(content(spark, tmp_path / "t")) == len(ROWS) - 2
 
 
+def test_few_columns_are_joined_where_spark_reads_them_all(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+) -> None:
+    read_by_workers(monkeypatch)
+    found = routes(monkeypatch)
+    source = parquet(spark, tmp_path / "changes", CHANGES)
+    for number, frame in enumerate((source, source.where("v >= 0"))):
+        for name in ("upsert", "sync"):
+            table = make(spark, tmp_path / f"{name}{number}", SCHEMA, ROWS, files=3)
+            LEGAL[name](table.merge(frame.alias("s"), "t.k = s.k")).execute()
+    assert [route is not None for route in found] == [True, True, True, False]
+
+
 def parquet(spark: SparkSession, place: Path, rows: list[tuple[Any, ...]], schema: str = SCHEMA) -> DataFrame:
     """Rows in a Parquet file."""
     spark.createDataFrame(rows, schema).coalesce(1).write.parquet(str(place))

@@ -48,11 +48,11 @@ def route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: Change
 
     if source.files:
         files = _source_spec(pruned)
-        keys = _sent_alone(pruned, owned)
         try:
-            if not keys:
+            if not route.deciding or source.rows > 8 * _PLACES_BYTES:
                 return run(routed_files(spark, files, spec), owned)
-            found = run(routed_files(spark, replace(files, columns=keys, placed=True), spec), replace(owned, refers=True))
+            some = replace(files, columns=route.deciding, placed=True)
+            found = run(routed_files(spark, some, spec), replace(owned, refers=True))
             return _with_new(spark, pruned, found, owned, change, files, description)
         except DeltaMergeError as error:
             if error.condition != NOT_READ:
@@ -91,14 +91,6 @@ def _source_spec(pruned: PrunedPlan) -> SourceSpec:
     schema = arrow_schema(plan.resolved.scope.source.select(list(plan.source_columns)))
     stamps = {file.name: file.stamp for file in pruned.source.files}
     return SourceSpec(data_store(plan.resolved.snapshot.store), schema, shares(pruned.source.files), stamps)
-
-
-def _sent_alone(pruned: PrunedPlan, owned: OwnedSpec) -> tuple[str, ...]:
-    """The columns that matching and updating take, if they are few of those that are inserted; () where all columns are sent."""
-    needed = {source for _, source in owned.pairs} | set(owned.matched.columns if owned.matched else ())
-    if owned.inserts is None or 2 * len(needed) > len(set(owned.inserts.columns)) or pruned.source.rows > 8 * _PLACES_BYTES:
-        return ()
-    return tuple(sorted(needed))
 
 
 def _with_new(

@@ -46,6 +46,7 @@ class Route:
     """How a merge is routed: by which source column, which task owns which files, and what the clauses do.
 
     `overlap` says how many tasks a source row is sent to, about; `most` how many rows the files of a task have at most.
+    `deciding` are the source's columns that matching and updating take, if they are few of those that are inserted, else ().
     """
 
     key: str
@@ -53,6 +54,7 @@ class Route:
     overlap: float
     most: int
     clauses: Mapping[Side, RoutedClause]
+    deciding: tuple[str, ...]
 
 
 def route_of(pruned: PrunedPlan) -> Route | None:
@@ -77,6 +79,8 @@ def route_of(pruned: PrunedPlan) -> Route | None:
 
 def _pays(pruned: PrunedPlan, route: Route) -> bool:
     schema, source = pruned.plan.resolved.scope.source, pruned.source
+    if route.deciding and not source.files:  # Spark joins by few columns, and would send them all
+        return False
     types = [arrow_type(found.type) for found in schema.select(list(pruned.plan.source_columns))]
     width = sum(type.bit_width // 8 if _is_fixed(type) else _VARYING_BYTES for type in types)
     return route.overlap <= _OVERLAP and route.most * max(width, source.bytes // max(1, source.rows)) <= _HELD_BYTES
@@ -152,10 +156,13 @@ def _route(pruned: PrunedPlan, pair: KeyPair, clauses: Mapping[Side, RoutedClaus
         np.maximum.accumulate(np.array([high[cell].max(initial=_LEAST) for cell in cells])),
         tuple((*cell.tolist(), *(beyond.tolist() if at == 0 else ())) for at, cell in enumerate(cells)),
     )
+    matched, inserts = clauses.get(Side.MATCHED), clauses.get(Side.NOT_MATCHED)
+    needed = {pair.source for pair in pruned.plan.pairs} | set(matched.columns if matched else ())
+    deciding = tuple(sorted(needed)) if inserts and 2 * len(needed) <= len(inserts.columns) else ()
     middle = low[order] // 2 + high[order] // 2
     first, last = ranges.covering(middle)
     overlap = float(np.average(last - first, weights=sizes[order])) if len(order) else 1.0
-    return Route(pair.source, ranges, overlap, max(int(rows[list(cell)].sum()) for cell in ranges.files), clauses)
+    return Route(pair.source, ranges, overlap, max(int(rows[list(cell)].sum()) for cell in ranges.files), clauses, deciding)
 
 
 def _limits(pruned: PrunedPlan, column: str) -> tuple[Numbers, Numbers, Numbers]:

@@ -82,8 +82,8 @@ def _nothing() -> Frame:
     raise AssertionError("a source of which nothing is known has no rows")
 
 
-# A source of which nothing is known yet.
-UNREAD = Source(_nothing, 0, 0, is_kept=False)
+# A source of which nothing is known yet but that workers could read it.
+UNREAD = Source(_nothing, 0, 0, is_kept=False, files=(SourceFile("", 0, 0, 0, (None, None)),))
 
 
 @dataclass(frozen=True)
