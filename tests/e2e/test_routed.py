@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker import owned as owned_module
 from deltamerge.worker import rewrite
 from deltamerge.worker import route as route_module
+from deltamerge.worker.pairs import few_of_each
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf, content, hold_no_source, make, noted
 
@@ -534,3 +536,21 @@ def test_inserted_rows_are_put_into_the_files_that_are_written_again(
         report = LEGAL["upsert"](table.merge(changes, "t.k = s.k")).run()
     assert [report.metrics[f"numTargetFiles{what}"] for what in ("Added", "Removed")] == [4 + 1, 4]
     assert [row[0] for row in content(spark, tmp_path / "t")] == list(range(79))
+
+
+def test_keys_that_both_sides_repeat_are_not_multiplied(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+) -> None:
+    monkeypatch.setattr(owned_module, "_CHUNK_ROWS", 300)
+    rows = [(3, n, "w") for n in range(200)] + [(9, n, "w") for n in range(3)]
+    changes = spark.createDataFrame([(3, n, "x") for n in range(1000)] + [(5, 1, "new"), (5, 2, "new")], SCHEMA).alias("s")
+    for name, expected in (("delete", {9: 3}), ("sync", {3: 200, 5: 2})):
+        table = make(spark, tmp_path / name, SCHEMA, rows, files=2)
+        with conf(spark, ROUTED):
+            LEGAL[name](table.merge(changes, "t.k = s.k")).execute()
+        assert Counter(key for key, _, _ in content(spark, tmp_path / name)) == expected
+    with conf(spark, ROUTED), pytest.raises(DeltaMultipleMatchException, match="200 target rows"):
+        LEGAL["upsert"](make(spark, tmp_path / "upsert", SCHEMA, rows, files=2).merge(changes, "t.k = s.k")).execute()
+    hits = pa.array([0, 0, 0, 1, None, 1, 0], pa.int64())
+    assert few_of_each(hits, 2).to_pylist() == [0, 0, None, 1, None, 1, None]
+    assert few_of_each(hits, 4) is hits

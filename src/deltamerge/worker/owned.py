@@ -1,6 +1,7 @@
 """The second half of a routed merge: a task owns some files of the table, and all source rows that can match theirs come to it.
 
-Source rows are matched as they come, a chunk at a time; what is held of them are those that change a row of the task's files.
+Source rows are matched as they come, a chunk at a time; what is held of them are those that change a row of the task's files,
+two for each at most: a second one tells that the match is ambiguous.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltamerge.worker.keys import KeyFilter, build_filter
-from deltamerge.worker.pairs import Indices, pairs_of
+from deltamerge.worker.pairs import Indices, few_of_each, pairs_of
 from deltamerge.worker.rewrite import CLAUSE, conform_column
 from deltamerge.worker.route import Ranges, numbers
 from deltamerge.worker.scan import POSITION_FIELDS, RANK, ROW, FileTask, ScanSpec, scan_file
@@ -21,6 +24,9 @@ from deltamerge.worker.source import BIN, PLACE
 from deltamerge.worker.streams import read_stream
 
 _Keys = tuple[KeyFilter, pa.Array]
+Times = npt.NDArray[np.uint8]
+# A row that is hit twice is hit too often, and more often makes no difference.
+_OFTEN = 2
 _CHUNK_BYTES = 64 << 20
 _CHUNK_ROWS = 1 << 20
 
@@ -74,7 +80,7 @@ class Owner:
         self._owned: tuple[int, ...] = ()
         self._waiting: list[pa.Table] = []
         self._changed: dict[int, list[pa.Table]] = {}
-        self._partners: dict[int, list[Indices]] = {}
+        self._times: dict[int, Times] = {}
         self._new: list[pa.Table] = []
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -99,7 +105,7 @@ class Owner:
             files = self._spec.ranges.files
             self._task, self._owned = task, files[task] if task < len(files) else ()
             self._changed = {file: [] for file in self._owned}
-            self._partners = {file: [] for file in self._owned}
+            self._times = {file: np.zeros(0, np.uint8) for file in self._owned}
 
     def _take(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Source rows; yields inserted ones."""
@@ -126,20 +132,29 @@ class Owner:
         keys = self._keys(source)
         matched = np.zeros(source.num_rows, np.bool_)
         for file in self._owned:
-            partners, positions = self._pairs(keys, file)
+            partners, positions, hit = self._pairs(keys, file)
             if not len(positions):
                 continue
-            if spec.by_source is not None:
-                self._partners[file].append(positions)
-            if spec.matched is not None:
-                self._changed[file].append(self._rows(spec.matched, source, partners, file, positions))
-            matched[partners] = True
+            first = self._not_often(file, positions)
+            if spec.matched is not None and first.any():
+                chosen = positions[first]
+                self._changed[file].append(self._rows(spec.matched, source, partners[first], file, chosen))
+            matched |= hit
         if spec.inserts is not None:
             alone = self._unmatched(source, np.flatnonzero(~matched))
             if spec.refers:
                 self._new.append(source.select([BIN, PLACE]).take(pa.array(alone)))
             else:
                 yield from self._rows(spec.inserts, source, alone, None, None).to_batches()
+
+    def _not_often(self, file: int, positions: Indices) -> npt.NDArray[np.bool_]:
+        """Which hits, ordered by position, are the first or the second of their row; how often each was hit is noted."""
+        times = self._times[file]
+        times = np.pad(times, (0, max(0, int(positions[-1]) + 1 - len(times))))
+        nth = times[positions] + np.arange(len(positions)) - np.searchsorted(positions, positions)
+        times[positions] = np.minimum(nth + 1, _OFTEN)
+        self._times[file] = times
+        return np.asarray(nth < _OFTEN)
 
     def _keys(self, source: pa.Table) -> _Keys:
         """What the keys of source rows are looked up by, and each row's rank among them."""
@@ -148,14 +163,18 @@ class Owner:
         arrays = [source.column(name).combine_chunks().cast(types[target]) for target, name in spec.pairs]
         return build_filter([target for target, _ in spec.pairs], arrays, [False] * len(arrays))
 
-    def _pairs(self, keys: _Keys, file: int) -> tuple[Indices, Indices]:
-        """The source row and the position of the file's row in each pair, ordered by position."""
+    def _pairs(self, keys: _Keys, file: int) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
+        """The source row and the position of the file's row in each pair, ordered by position, and which source rows have a
+        partner there; of source rows with one key two are paired.
+        """
         scan = replace(self._spec.scan, keys=keys[0], ranked=True)
         found = pa.Table.from_batches(scan_file(scan, self._files[file]), scan.output)
-        pairs = pairs_of(found.column(RANK), keys[1])
+        ranks = found.column(RANK)
+        pairs = pairs_of(ranks, few_of_each(keys[1], _OFTEN))
         assert pairs is not None
         rows, partners = pairs
-        return partners, found.column(ROW).to_numpy()[rows]
+        hit = pc.fill_null(pc.is_in(keys[1], value_set=pc.unique(ranks)), False).to_numpy(zero_copy_only=False)
+        return partners, found.column(ROW).to_numpy()[rows], np.asarray(hit) & keys[1].is_valid().to_numpy(zero_copy_only=False)
 
     def _unmatched(self, source: pa.Table, alone: Indices) -> Indices:
         """Of the source rows `alone`, that match none of the task's files, those that match no other file either.
@@ -174,8 +193,8 @@ class Owner:
                 chosen = np.flatnonzero(last > task)
                 if not len(chosen):
                     break
-                partners, _ = self._pairs(self._keys(source.take(pa.array(alone[chosen]))), file)
-                alone, last = np.delete(alone, chosen[partners]), np.delete(last, chosen[partners])
+                _, _, hit = self._pairs(self._keys(source.take(pa.array(alone[chosen]))), file)
+                alone, last = np.delete(alone, chosen[hit]), np.delete(last, chosen[hit])
         return alone
 
     def _deleted(self, file: int) -> list[pa.Table]:
@@ -185,9 +204,8 @@ class Owner:
             return []
         scan = replace(spec.scan, schema=pa.schema([]))
         rows = _joined([batch.column(ROW).to_numpy() for batch in scan_file(scan, self._files[file])])
-        stays = np.zeros(int(rows.max(initial=-1)) + 1, np.bool_)
-        stays[_joined(self._partners.pop(file))] = True
-        gone = rows[~stays[rows]]
+        times = self._times.pop(file)
+        gone = rows[np.pad(times, (0, max(0, int(rows.max(initial=-1)) + 1 - len(times))))[rows] == 0]
         return [self._rows(spec.by_source, pa.table({}), gone, file, gone)] if len(gone) else []
 
     def _rows(self, clause: RoutedClause, source: pa.Table, chosen: Indices, file: int | None, positions: Any) -> pa.Table:

@@ -38,6 +38,17 @@ def pairs_of(found: Any, ranks: pa.Array, most: int | None = None) -> tuple[Indi
     return placed[pair], order[starts[rank[pair]] + within]
 
 
+def few_of_each(ranks: pa.Array, most: int) -> pa.Array:
+    """The ranks, those of all but the first `most` rows of each rank made null."""
+    order, starts, counts = _by_rank(ranks)
+    if not len(counts) or counts.max() <= most:
+        return ranks
+    nth = np.arange(len(order)) - np.repeat(starts, counts)
+    often = np.zeros(len(ranks), np.bool_)
+    often[order[nth >= most]] = True
+    return pc.if_else(pa.array(often), pa.scalar(None, ranks.type), ranks)
+
+
 def _by_rank(ranks: pa.Array) -> tuple[Indices, Indices, Indices]:
     """Source rows ordered by rank, and for each rank where its rows start and how many there are."""
     valid = np.flatnonzero(ranks.is_valid().to_numpy(zero_copy_only=False))
