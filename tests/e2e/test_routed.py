@@ -538,19 +538,62 @@ def test_inserted_rows_are_put_into_the_files_that_are_written_again(
     assert [row[0] for row in content(spark, tmp_path / "t")] == list(range(79))
 
 
+@pytest.mark.parametrize("read", ["Spark", "workers"])
+@pytest.mark.parametrize("name", ["insert", "upsert", "sync"])
+def test_rows_in_the_ranges_of_several_files_are_inserted_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str, read: str
+) -> None:
+    held = [0, 10, 20, 5, 15, 25, 12, 13, 40]
+    sent = [7, 10, 15, 14, 22, 13, 30, 50, -1, 25, 0]
+    table = make(spark, tmp_path / "t", SCHEMA, [(key, 0, "old") for key in held], files=3)
+    changes = [(key, 1, "new") for key in sent]
+    source = parquet(spark, tmp_path / "changes", changes) if read == "workers" else spark.createDataFrame(changes, SCHEMA)
+    found = routes(monkeypatch)
+    if read == "workers":
+        read_by_workers(monkeypatch)
+    merge = table.merge(source.alias("s"), "t.k = s.k")
+    with conf(spark, ROUTED):
+        (merge.whenNotMatchedInsertAll() if name == "insert" else LEGAL[name](merge)).execute()
+    assert found[0] is not None
+    assert len(found[0].ranges.files) == 3
+    expected = {key: "new" for key in sent if key not in held}
+    expected |= {key: "new" if name == "upsert" and key in sent else "old" for key in held if name != "sync" or key in sent}
+    assert [(key, w) for key, _, w in content(spark, tmp_path / "t")] == sorted(expected.items())
+
+
 def test_keys_that_both_sides_repeat_are_not_multiplied(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
 ) -> None:
     monkeypatch.setattr(owned_module, "_CHUNK_ROWS", 300)
+    monkeypatch.setattr(route_module, "_CHUNK_ROWS", 100)
     rows = [(3, n, "w") for n in range(200)] + [(9, n, "w") for n in range(3)]
-    changes = spark.createDataFrame([(3, n, "x") for n in range(1000)] + [(5, 1, "new"), (5, 2, "new")], SCHEMA).alias("s")
-    for name, expected in (("delete", {9: 3}), ("sync", {3: 200, 5: 2})):
-        table = make(spark, tmp_path / name, SCHEMA, rows, files=2)
-        with conf(spark, ROUTED):
-            LEGAL[name](table.merge(changes, "t.k = s.k")).execute()
-        assert Counter(key for key, _, _ in content(spark, tmp_path / name)) == expected
+    changes = spark.createDataFrame(
+        [(3, n, "x") for n in range(1000)] + [(5, 1, "new"), (5, 2, "new"), (9, 1, "x")], SCHEMA
+    ).alias("s")
+    for name, expected in (("delete", {}), ("sync", {3: 200, 5: 2, 9: 3})):
+        for files in (1, 2):
+            place = tmp_path / f"{name}{files}"
+            with conf(spark, ROUTED):
+                LEGAL[name](make(spark, place, SCHEMA, rows, files=files).merge(changes, "t.k = s.k")).execute()
+            assert Counter(key for key, _, _ in content(spark, place)) == expected
     with conf(spark, ROUTED), pytest.raises(DeltaMultipleMatchException, match="200 target rows"):
         LEGAL["upsert"](make(spark, tmp_path / "upsert", SCHEMA, rows, files=2).merge(changes, "t.k = s.k")).execute()
     hits = pa.array([0, 0, 0, 1, None, 1, 0], pa.int64())
     assert few_of_each(hits, 2).to_pylist() == [0, 0, None, 1, None, 1, None]
     assert few_of_each(hits, 4) is hits
+
+
+@pytest.mark.parametrize("name", ["upsert", "sync"])
+def test_files_without_statistics_may_have_every_key(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str
+) -> None:
+    found = routes(monkeypatch)
+    rows = [(key, 0, "old") for key in range(-30, 0)]
+    table = make(spark, tmp_path / "t", SCHEMA, rows, files=3, properties={"delta.dataSkippingNumIndexedCols": "0"})
+    changes = spark.createDataFrame([(n, 1, "x") for n in (-27, -17, -7, 3)], SCHEMA).alias("s")
+    with conf(spark, ROUTED):
+        LEGAL[name](table.merge(changes, "t.k = s.k")).execute()
+    assert found[0] is not None
+    assert found[0].overlap == 3
+    expected = [*range(-30, 0), 3] if name == "upsert" else [-27, -17, -7, 3]
+    assert [row[0] for row in content(spark, tmp_path / "t")] == expected
