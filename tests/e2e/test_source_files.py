@@ -40,7 +40,6 @@ WHOLE: dict[str, Callable[[SparkSession, str], DataFrame]] = {
     "text": lambda spark, place: spark.sql(f"SELECT * FROM parquet.`{place}`"),
     "several paths": lambda spark, place: spark.read.parquet(*sorted(map(str, Path(place).glob("*.parquet")))),
     "pattern": lambda spark, place: spark.read.parquet(f"{place.replace('%', '?')}/part*"),
-    "view": lambda spark, place: viewed(spark, spark.read.parquet(place)),
 }
 OTHER: dict[str, Callable[[SparkSession, str], DataFrame]] = {
     "filtered": lambda spark, place: spark.read.parquet(place).where("k > 3"),
@@ -61,11 +60,6 @@ OTHER: dict[str, Callable[[SparkSession, str], DataFrame]] = {
     "nested": lambda spark, place: spark.read.parquet(place).select(F.struct("k", "v").alias("k")),
     "local": lambda spark, place: spark.createDataFrame([(1, 2)], "k long, v int"),
 }
-
-
-def viewed(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    frame.createOrReplaceTempView("deltamerge_view_of_files")
-    return spark.table("deltamerge_view_of_files")
 
 
 @pytest.mark.parametrize("name", WHOLE)
