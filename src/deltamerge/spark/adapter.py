@@ -9,11 +9,9 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import types as T
 from sqlglot import exp
 
 from deltamerge.errors import DeltaMergeError
@@ -94,7 +92,7 @@ _SIZE = re.compile(r"Statistics\(sizeInBytes=([0-9.]+) ([KMGTPE]?i?B)\b")
 
 def _explained_bytes(text: str) -> int | None:
     """The size of a plan's result as `EXPLAIN COST` writes it beside the root of the optimized plan."""
-    optimized = _optimized(text)
+    optimized = optimized_plan(text)
     if _GROWS.search(optimized):
         return None
     found = _SIZE.search(optimized.strip().partition("\n")[0])
@@ -109,7 +107,7 @@ def is_file_scan(frame: DataFrame) -> bool:
     hidden: Any = frame
     try:
         if is_connect(frame.sparkSession):
-            return _scans_files(_optimized(hidden._explain_string(mode="extended")))
+            return _scans_files(optimized_plan(hidden._explain_string(mode="extended")))
         plan = hidden._jdf.queryExecution().optimizedPlan()
         return bool(plan.deterministic()) and _scans_files(str(plan.toString()))
     except Exception:
@@ -132,56 +130,18 @@ def _scans_files(text: str) -> bool:
     return all(nodes) and scans == 1 and not hides
 
 
-def parquet_files(frame: DataFrame, schema: T.StructType) -> list[str]:
-    """The URLs of the Parquet files whose rows, all of them, are the frame's, its columns being theirs by name; [] where that
-    isn't sure.
-
-    A Delta table is none: its files may name columns otherwise, hold rows that are deleted, and lack the partition's. Expects
-    Spark to abridge nothing in what it explains.
-    """
+def extended_plan(frame: DataFrame) -> str:
+    """All of a frame's plans as Spark explains them; nothing where that can't be had."""
     hidden: Any = frame
     try:
-        explain = hidden._explain_string if is_connect(frame.sparkSession) else hidden._sc._jvm.PythonSQLUtils.explainString
-        text = explain(mode="extended") if is_connect(frame.sparkSession) else explain(hidden._jdf.queryExecution(), "extended")
-        return list(frame.inputFiles()) if _reads_whole_files(str(text), schema) else []
+        if is_connect(frame.sparkSession):
+            return str(hidden._explain_string(mode="extended"))
+        return str(hidden._sc._jvm.PythonSQLUtils.explainString(hidden._jdf.queryExecution(), "extended"))
     except Exception:
-        return []
+        return ""
 
 
-# Of names that begin as its own do Spark makes columns.
-_PLAIN_NAME = re.compile(r"(?!_tmp_|_metadata)[A-Za-z_][\w ]*")
-_PLAIN_COLUMN = re.compile(rf"{_PLAIN_NAME.pattern}#\d+L?")
-_SCAN = re.compile(
-    r"FileScan parquet \[[^\[\]]*\] Batched: \w+, DataFilters: \[\], Format: Parquet, "
-    r"Location: InMemoryFileIndex\((?P<count>\d+) paths?\)\[(?P<paths>.*)\], "
-    r"PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<(?P<read>[^<>]*)>$"
-)
-
-
-def _reads_whole_files(text: str, schema: T.StructType) -> bool:
-    """Whether a plan is a scan of Parquet files, without filters and partitions, of columns that keep their names."""
-    lines = _optimized(text).strip().splitlines()
-    *above, scan = [line.strip() for line in lines] or [""]
-    projections = [re.fullmatch(r"(?:[\s:|+-]*)Project \[(.*)\]", line) for line in above]
-    columns = [column for found in projections if found for column in found[1].split(", ")]
-    if not all(projections) or not all(_PLAIN_COLUMN.fullmatch(column) for column in columns):
-        return False
-    if not re.fullmatch(r"[\s:|+-]*Relation ?\[[^\[\]]*\] parquet", scan):
-        return False
-    if not all(_PLAIN_NAME.fullmatch(name) for name in schema.names):
-        return False
-    physical = text.partition("== Physical Plan ==")[2].strip().splitlines()
-    found = _SCAN.search(physical[-1]) if physical else None
-    wanted = sorted(f"{field.name}:{field.dataType.simpleString()}" for field in schema)
-    if found is None or sorted(re.split(r",(?![^(]*\))", found["read"])) != wanted:
-        return False
-    paths = sorted(f"{path}/" for path in found["paths"].split(", "))
-    # A file that several of the paths lead to is read as often.
-    apart = all(not after.startswith(path) for path, after in pairwise(paths))
-    return len(paths) == int(found["count"]) and apart and "..." not in found["paths"]
-
-
-def _optimized(text: str) -> str:
+def optimized_plan(text: str) -> str:
     """The optimized plan in what Spark explains."""
     return text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
 

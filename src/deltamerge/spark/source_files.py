@@ -6,16 +6,18 @@ anything about the plan is not known, Spark reads the source.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as T
 
 from deltamerge.protocol.partitions import decode_path
-from deltamerge.spark.adapter import parquet_files
+from deltamerge.spark.adapter import extended_plan, optimized_plan
 from deltamerge.spark.frames import Frame
 from deltamerge.spark.session import setting, settings
 from deltamerge.worker.refusal import Refused
@@ -74,7 +76,7 @@ def source_files(chosen: Frame, schema: T.StructType, store: DataStore) -> tuple
     if not all(_is_plain(field) for field in schema) or not _is_read_as_it_comes(chosen):
         return ()
     with settings(chosen.sparkSession, _UNABRIDGED):
-        urls = parquet_files(chosen, schema)
+        urls = _urls(chosen, schema)
     if not 0 < len(urls) <= _MOST_FILES:
         return ()
     names = [decode_path(url) for url in urls]
@@ -95,6 +97,52 @@ def _is_plain(field: T.StructField) -> bool:
 
 def _is_read_as_it_comes(frame: Frame) -> bool:
     return all(setting(frame.sparkSession, name, value).lower() == value.lower() for name, value in _AS_THEY_COME.items())
+
+
+def _urls(frame: Frame, schema: T.StructType) -> list[str]:
+    """The URLs of the Parquet files whose rows, all of them, are the frame's, its columns being theirs by name; [] where that
+    isn't sure.
+
+    A Delta table is none: its files may name columns otherwise, hold rows that are deleted, and lack the partition's. Expects
+    Spark to abridge nothing in what it explains.
+    """
+    try:
+        return list(frame.inputFiles()) if _reads_whole_files(extended_plan(frame), schema) else []
+    except Exception:
+        return []
+
+
+# Of names that begin as its own do Spark makes columns.
+_PLAIN_NAME = re.compile(r"(?!_tmp_|_metadata)[A-Za-z_][\w ]*")
+_PLAIN_COLUMN = re.compile(rf"{_PLAIN_NAME.pattern}#\d+L?")
+_SCAN = re.compile(
+    r"FileScan parquet \[[^\[\]]*\] Batched: \w+, DataFilters: \[\], Format: Parquet, "
+    r"Location: InMemoryFileIndex\((?P<count>\d+) paths?\)\[(?P<paths>.*)\], "
+    r"PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<(?P<read>[^<>]*)>$"
+)
+
+
+def _reads_whole_files(text: str, schema: T.StructType) -> bool:
+    """Whether a plan is a scan of Parquet files, without filters and partitions, of columns that keep their names."""
+    lines = optimized_plan(text).strip().splitlines()
+    *above, scan = [line.strip() for line in lines] or [""]
+    projections = [re.fullmatch(r"(?:[\s:|+-]*)Project \[(.*)\]", line) for line in above]
+    columns = [column for found in projections if found for column in found[1].split(", ")]
+    if not all(projections) or not all(_PLAIN_COLUMN.fullmatch(column) for column in columns):
+        return False
+    if not re.fullmatch(r"[\s:|+-]*Relation ?\[[^\[\]]*\] parquet", scan):
+        return False
+    if not all(_PLAIN_NAME.fullmatch(name) for name in schema.names):
+        return False
+    physical = text.partition("== Physical Plan ==")[2].strip().splitlines()
+    found = _SCAN.search(physical[-1]) if physical else None
+    wanted = sorted(f"{field.name}:{field.dataType.simpleString()}" for field in schema)
+    if found is None or sorted(re.split(r",(?![^(]*\))", found["read"])) != wanted:
+        return False
+    paths = sorted(f"{path}/" for path in found["paths"].split(", "))
+    # A file that several of the paths lead to is read as often.
+    apart = all(not after.startswith(path) for path, after in pairwise(paths))
+    return len(paths) == int(found["count"]) and apart and "..." not in found["paths"]
 
 
 def _looked_into(store: DataStore, schema: T.StructType) -> Callable[[str], SourceFile]:
