@@ -37,7 +37,7 @@ _PLACES_BYTES = 32 << 20
 
 
 def route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: ChangeSpec, description: str) -> pa.Table:
-    """Route, match and write; result rows. Raises DeltaMergeError, and what was written is deleted."""
+    """Route, match and write; result rows. Raises DeltaMergeError; files of ended tasks may stay, for vacuum."""
     source, snapshot = pruned.source, pruned.plan.resolved.snapshot
     spec, owned = _route_spec(pruned, route), _owned_spec(pruned, route)
     # A task's inserted rows would be a small file beside each file that it writes again.
