@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.lines import described
 from benchmarks.rounds import Bench, OutOfTime
-from benchmarks.suites import SUITES, Point, points
+from benchmarks.suites import LAYOUTS, SUITES, Point, points
 
 FOLDER = Path(__file__).parent / "results"
 RESULTS = "merge.jsonl"
@@ -28,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", choices=SUITES, default="basic", help="all: basic at all sizes, memory, connect, growth, full")
     parser.add_argument("--rows", type=int, action="append", help="rows of the table instead of the suite's own; may be repeated")
+    parser.add_argument("--layout", choices=LAYOUTS, default=LAYOUTS[0], help="of the tables of the basic suite")
     parser.add_argument("--rounds", type=int, default=5, help="0: only compare the engines' results, record nothing")
     parser.add_argument("--case", default="", help="only cases whose name holds this text")
     parser.add_argument("--minutes", type=float, default=1e9, help="end after that time; the rest is measured by the next run")
@@ -38,7 +39,7 @@ def main() -> None:
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     results = folder / RESULTS
-    wanted = [point for point in points(given.suite, given.rows or ()) if given.case in point.case.name]
+    wanted = [point for point in points(given.suite, given.rows or (), (given.layout,)) if given.case in point.case.name]
     known = {} if given.again else read(results)
     bench = Bench(folder, given.rounds, given.longest, time.monotonic() + given.minutes * 60)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))

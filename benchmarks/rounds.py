@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -94,8 +95,9 @@ class Bench:
                 if len({tuple(check) for check in checks.values()}) > 1:
                     return {"engines": {}, "disagree": checks}
                 floor = self._host(next(iter(rest.values()))[0]).ask({"do": "floor"}, MOST_SECONDS)["floor"]
-                for _ in range(self._rounds):
-                    for name, (kind, engine) in rest.items():
+                for number in range(self._rounds):
+                    for name in in_turn(list(rest), number):
+                        kind, engine = rest[name]
                         if "error" not in found[name] and not found[name].get("once"):
                             self._in_time()
                             _add(found[name], self._merge(self._host(kind), engine, point))
@@ -178,6 +180,18 @@ class Bench:
                 host.stop()
                 shutil.rmtree(folder)
         return found
+
+
+def in_turn(names: Sequence[str], number: int) -> list[str]:
+    """The order of a round: in as many rounds as there are names each comes at each place, and after each other once.
+
+    What ran before is felt: one merge took 1.6 times as long after one that wrote 51 MB as after one that wrote 9 MB,
+    whichever of two engines came second. An odd number of names is balanced less well (E. J. Williams, Experimental
+    designs balanced for the estimation of residual effects of treatments, 1949).
+    """
+    count = len(names)
+    zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) for place in range(count)]
+    return [names[(step + number) % count] for step in zigzag]
 
 
 def _add(found: dict[str, Any], measured: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ _BY_SHARE = {share: upsert(1.0, share, 0) for share in SHARES}
 _SOME, _HALF, _ONE = upsert(1.0, 0.01, 0.001), upsert(0.5, 0.01, 0.001), upsert(1 / 16, 0.1, 0.1)
 
 CASES: dict[str, BenchCase] = {case.name: case for case in (*DELTA, *OTHERS, *_BY_SHARE.values())}
+LAYOUTS = ("clustered", "scattered")
 SUITES = ("basic", "full", "growth", "memory", "connect", "all")
 
 
@@ -42,17 +43,20 @@ class Point:
         return {"key": self.key, "kind": self.kind, "case": self.case.name, "shape": asdict(self.shape)}
 
 
-def points(suite: str, rows: Sequence[int]) -> list[Point]:
-    """The points of a suite, the most wanted first; `rows` are the table sizes, by default the suite's own."""
+def points(suite: str, rows: Sequence[int], layouts: Sequence[str] = ("clustered",)) -> list[Point]:
+    """The points of a suite, the most wanted first; `rows` are the table sizes, by default the suite's own.
+
+    `layouts` are those of the basic suite's tables.
+    """
     match suite:
         case "basic":
-            found = _each("merge", BASIC, rows or (ROWS,), ("clustered",))
+            found = _each("merge", BASIC, rows or (ROWS,), layouts)
         case "memory" | "connect":
             found = _each(suite, BASIC, rows or (ROWS,), ("clustered",))
         case "growth":
             found = (point for series in growth(rows[0] if rows else GROWTH_ROWS).values() for _, point in series)
         case "full":
-            found = _each("merge", (*DELTA, *OTHERS), rows or ALL_ROWS, ("clustered", "scattered"))
+            found = _each("merge", (*DELTA, *OTHERS), rows or ALL_ROWS, LAYOUTS)
         case _:
             basic = _each("merge", BASIC, rows or ALL_ROWS, ("clustered",))
             others = (point for name in ("memory", "connect", "growth", "full") for point in points(name, rows))

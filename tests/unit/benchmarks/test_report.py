@@ -69,3 +69,9 @@ def test_pictures_are_well_formed_whatever_the_names() -> None:
 def test_each_point_of_a_suite_is_measured_once(suite: str) -> None:
     found = points(suite, ())
     assert len({point.key for point in found}) == len(found) > 10
+
+
+def test_the_basic_suite_runs_on_scattered_tables_too() -> None:
+    scattered = points("basic", (10_000,), ("scattered",))
+    assert {point.shape.layout for point in scattered} == {"scattered", "partitioned", "log"}
+    assert [point.case for point in scattered] == [point.case for point in points("basic", (10_000,))]
