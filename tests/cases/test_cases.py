@@ -24,6 +24,7 @@ CASES = [case for file in case_files() for case in load_cases(file)]
 ENGINE = Engine(deltamerge.sql, deltamerge.DeltaTable)
 JOIN = replace(ENGINE, settings=(("spark.deltamerge.strategy", "join"),))
 ROUTE = replace(ENGINE, settings=(("spark.deltamerge.strategy", "route"),))
+MEET = replace(ENGINE, settings=(("spark.deltamerge.strategy", "meet"),))
 LARGE = replace(ENGINE, within=large_sources)
 
 
@@ -42,14 +43,14 @@ def in_sample(case: Case, parts: int) -> bool:
 def parameters() -> list[object]:
     """Each case in each mode: without and with deletion vectors.
 
-    When everything is tested all of them by a join, too, with source rows sent to the owners of files where that can be, and as
-    if the source could not be held.
+    When everything is tested all of them by a join, too, with source rows sent to the owners of files where that can be, with the
+    rows of both sides sent to where they meet, and as if the source could not be held.
     """
     found = []
     for case in CASES:
         marks = [pytest.mark.xfail(reason=case.fails, strict=True)] if case.fails else []
         for mode in ("rewritten", "marked"):
-            others = ((JOIN, "joined"), (ROUTE, "routed"), (LARGE, "large"))
+            others = ((JOIN, "joined"), (ROUTE, "routed"), (MEET, "met"), (LARGE, "large"))
             for engine, name in ((ENGINE, mode), *((engine, f"{mode}, {how}") for engine, how in others)):
                 if case.only in (None, mode) and (ALL or engine is ENGINE):
                     found.append(pytest.param(case, mode == "marked", engine, id=f"{case.id} [{name}]", marks=marks))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.merge import execute, routed, routing, run
 from deltamerge.merge.routing import Route
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
+from deltamerge.worker import meet as meet_module
 from deltamerge.worker import owned as owned_module
 from deltamerge.worker import rewrite
 from deltamerge.worker import route as route_module
@@ -30,6 +32,8 @@ from tests.e2e.tables import conf, content, hold_no_source, make, noted
 
 DAY = date(2024, 2, 27)
 ROUTED = {"spark.deltamerge.strategy": "route"}
+MET = {"spark.deltamerge.strategy": "meet"}
+WAYS = {"straight": ROUTED, "met": MET}
 JOINED = {"spark.deltamerge.strategy": "join"}
 COUNTS = ("Inserted", "Updated", "Deleted", "Copied")
 
@@ -172,7 +176,7 @@ def tables(spark: SparkSession, folder: Path, given: Random, names: tuple[str, .
 def in_pieces(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Files are several tasks', and rows come in more than one piece and are matched in more than one chunk."""
     monkeypatch.setattr(routing, "_OWNER_BYTES", (1, 2_000, 1 << 20)[seed % 3])
-    for module in (route_module, owned_module):
+    for module in (route_module, owned_module, meet_module):
         monkeypatch.setattr(module, "_CHUNK_ROWS", (5, 1 << 20)[seed // 3 % 2])
 
 
@@ -196,22 +200,23 @@ def test_random_merges(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
 
 def check(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, given: Random, seed: int) -> None:
     """The merge comes to the same by a join, with the rows that Spark has, and with those that workers read."""
-    joined, sent, read = tables(spark, folder, given, ("joined", "sent", "read"))
+    joined, *sent = tables(spark, folder, given, ("joined", "sent", "read", "sent to meet", "read to meet"))
     changes = spark.createDataFrame(given.changes, given.schema)
     with conf(spark, JOINED):
         expected = ended(joined, spark, changes, given)
     in_pieces(monkeypatch, seed)
     results = noted(monkeypatch, execute, "route_merge")
-    with conf(spark, ROUTED):
-        assert ended(sent, spark, changes, given) == expected
-        read_by_workers(monkeypatch)
-        source = file_source(spark, folder / "changes", given)
-        if given.changes:
-            specs = noted(monkeypatch, routed, "_source_spec")
-        assert ended(read, spark, source, given) == expected
+    source = file_source(spark, folder / "changes", given)
+    specs = noted(monkeypatch, routed, "_source_spec")
+    for settings, (held, read) in zip(WAYS.values(), (sent[:2], sent[2:]), strict=True):
+        with conf(spark, settings):
+            assert ended(held, spark, changes, given) == expected
+            with monkeypatch.context() as patches:
+                read_by_workers(patches)
+                assert ended(read, spark, source, given) == expected
     if len(expected) > 1 and given.rows and given.changes:
-        assert len(results) == 2
-        assert specs
+        assert len(results) == 4
+        assert len(specs) == 2
 
 
 SCHEMA = "k long, v int, w string"
@@ -228,6 +233,13 @@ def routes(monkeypatch: pytest.MonkeyPatch) -> list[Route | None]:
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file is a task's own."""
     monkeypatch.setattr(routing, "_OWNER_BYTES", 1)
+
+
+@pytest.fixture(params=WAYS)
+def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
+    """How rows are sent: asked for by the session's setting."""
+    with conf(spark, WAYS[request.param]):
+        yield request.param
 
 
 LEGAL = {
@@ -250,15 +262,17 @@ OTHER = {
 
 @pytest.mark.parametrize("name", [*LEGAL, *OTHER])
 def test_which_clauses_are_routed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str, way: str
 ) -> None:
     found = routes(monkeypatch)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     merge = (LEGAL | OTHER)[name](table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), "t.k = s.k"))
-    assert ("rows are sent by k" in merge.explain()) is (name in LEGAL)
-    with conf(spark, ROUTED):
-        merge.execute()
+    text = "rows are sent by k" if way == "straight" else "rows of both sides meet by k"
+    assert (text in merge.explain()) is (name in LEGAL)
+    assert merge.preview().strategy == (WAYS[way]["spark.deltamerge.strategy"] if name in LEGAL else "arrow")
+    merge.execute()
     assert (found[0] is not None) is (name in LEGAL)
+    assert found[0] is None or bool(found[0].meetings) is (way == "met")
 
 
 CONDITIONS = {
@@ -275,12 +289,11 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_which_conditions_are_routed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str, way: str
 ) -> None:
     found = routes(monkeypatch)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
-    with conf(spark, ROUTED):
-        table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), condition).whenMatchedDelete().execute()
+    table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), condition).whenMatchedDelete().execute()
     assert (found[0] is not None) is CONDITIONS[condition]
 
 
@@ -306,26 +319,39 @@ def test_which_tables_are_not_routed(
     assert (3, 1, "w3") in content(spark, tmp_path / "t")
 
 
-def test_files_without_ranges_of_their_own_are_joined(
+def test_keys_meet_where_files_have_no_ranges_of_their_own(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
 ) -> None:
     hold_no_source(monkeypatch)
+    monkeypatch.setattr(routing, "_LEAST_MEETINGS", 2)
     found = routes(monkeypatch)
     changes = spark.createDataFrame(CHANGES, SCHEMA).alias("s")
-    for name, rows in (("apart", ROWS), ("mixed", sorted(ROWS, key=lambda row: row[0] % 7))):
+
+    def merged(name: str, rows: list[tuple[Any, ...]], **limits: int) -> tuple[str, str]:
         table = make(spark, tmp_path / name, SCHEMA, rows, files=3)
-        merge = LEGAL["upsert"](table.merge(changes, "t.k = s.k"))
-        assert ("rows are sent" in merge.explain()) is (name == "apart")
-        merge.execute()
-    assert content(spark, tmp_path / "apart") == content(spark, tmp_path / "mixed")
-    monkeypatch.setattr(routing, "_HELD_BYTES", 100)
-    table = DeltaTable.forPath(spark, str(tmp_path / "apart")).alias("t")
-    LEGAL["upsert"](table.merge(changes, "t.k = s.k")).execute()
-    assert [route is not None for route in found] == [True, False, False]
+        with monkeypatch.context() as patches:
+            for limit, value in limits.items():
+                patches.setattr(routing, limit, value)
+            merge = LEGAL["upsert"](table.merge(changes, "t.k = s.k"))
+            told = merge.explain()
+            strategy = merge.preview().strategy
+            merge.execute()
+        assert content(spark, tmp_path / name) == content(spark, tmp_path / "apart")
+        return ("meet by k" if "meet by k" in told else "sent by k" if "sent by k" in told else ""), strategy
+
+    mixed = sorted(ROWS, key=lambda row: row[0] % 7)
+    assert merged("apart", ROWS) == ("sent by k", "route")
+    assert merged("mixed", mixed) == ("meet by k", "meet")
+    assert merged("too wide", mixed, _HELD_BYTES=100)[1] == "join"
+    assert merged("too many keys", mixed, _KEYS_BYTES=40 * 20 - 1) == ("", "join")
+    assert merged("not too many", mixed, _KEYS_BYTES=40 * 20) == ("meet by k", "meet")
+    assert merged("too few different keys", mixed, _LEAST_MEETINGS=3) == ("", "join")
+    kinds = ["joined" if route is None else "met" if route.meetings else "straight" for route in found]
+    assert kinds == ["straight", "met", "joined", "joined", "met", "joined"]
 
 
 def test_a_row_that_is_hit_twice_is_refused_and_nothing_is_left(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, way: str
 ) -> None:
     read_by_workers(monkeypatch)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
@@ -368,7 +394,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[DataFrame]:
 
 @pytest.mark.parametrize("name", ["upsert", "sync"])
 def test_a_file_that_spark_may_read_otherwise_is_left_to_spark(
-    spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None, name: str
+    spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None, name: str, way: str
 ) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     place = tmp_path / "changes"
@@ -422,8 +448,15 @@ def test_values_that_spark_may_read_otherwise_are_left_to_it(
     assert len(refused) == len(options)
 
 
+@pytest.mark.parametrize("name", ["sync", "upsert"])
 def test_a_file_that_is_replaced_meanwhile_is_not_read_by_places(
-    spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    tmp_path: Path,
+    refused: list[DataFrame],
+    apart: None,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    name: str,
 ) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     source = parquet(spark, tmp_path / "changes", CHANGES)
@@ -438,16 +471,20 @@ def test_a_file_that_is_replaced_meanwhile_is_not_read_by_places(
         return inserted(*given)
 
     monkeypatch.setattr(routed, "inserted_frame", replacing)
-    LEGAL["sync"](table.merge(source.alias("s"), "t.k = s.k")).execute()
-    assert len(refused) == 1
+    by_places = name == "sync" or way == "met"
+    LEGAL[name](table.merge(source.alias("s"), "t.k = s.k")).execute()
+    assert len(refused) == by_places
     found = content(spark, tmp_path / "t")
-    assert sorted(row[0] for row in found if row[0] is not None) == [-1, 3, 39, 40]
+    kept = [-1, 3, 39, 40] if name == "sync" else range(-1, 41)
+    assert sorted(row[0] for row in found if row[0] is not None) == [*kept]
+    assert name == "sync" or (3, 1, "w3") in found
     log = deltamerge.read(spark, str(tmp_path / "t")).inputFiles()
-    assert len(list((tmp_path / "t").glob("*.parquet"))) == 3 + len(set(log))
+    copied = 0 if name == "sync" else 1  # a file without a changed row stays
+    assert len(list((tmp_path / "t").glob("*.parquet"))) == 3 + len(set(log)) - copied
 
 
 def test_a_failure_of_the_second_job_leaves_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], apart: None
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], apart: None, way: str
 ) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     files = sorted((tmp_path / "t").rglob("*.parquet"))
@@ -458,9 +495,10 @@ def test_a_failure_of_the_second_job_leaves_nothing(
         raise StorageError("DELTAMERGE_STORAGE_REFUSED", "the disk is full")
 
     monkeypatch.setattr(routed, "inserted_frame", full)
-    with pytest.raises(StorageError):
-        LEGAL["sync"](table.merge(source, "t.k = s.k")).execute()
-    assert names[0]
+    for name in ("sync", "upsert")[: 2 if way == "met" else 1]:
+        with pytest.raises(StorageError):
+            LEGAL[name](table.merge(source, "t.k = s.k")).execute()
+        assert names.pop()
     assert sorted((tmp_path / "t").rglob("*.parquet")) == files
     assert not refused
 
@@ -489,26 +527,27 @@ def test_values_of_all_plain_types_are_read_as_spark_reads_them(
         made.coalesce(2).write.parquet(str(tmp_path / "changes"))
     source = spark.read.parquet(str(tmp_path / "changes"))
     results = []
-    for name, settings in (("routed", ROUTED), ("joined", JOINED)):
+    for name, settings in (*WAYS.items(), ("joined", JOINED)):
         deltamerge.write(source.where("k % 4 = 0"), str(tmp_path / name))
         table = DeltaTable.forPath(spark, str(tmp_path / name)).alias("t")
         with conf(spark, settings):
             table.merge(source.alias("s"), "t.k = s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
         results.append(content(spark, tmp_path / name))
-    assert results[0] == results[1] == sorted(map(tuple, source.collect()))
+    assert results == 3 * [sorted(map(tuple, source.collect()))]
     assert not refused
 
 
 @pytest.mark.classic
-def test_the_jobs_of_a_routed_merge(spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None) -> None:
+def test_the_jobs_of_a_routed_merge(spark: SparkSession, tmp_path: Path, refused: list[DataFrame], apart: None, way: str) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     source = parquet(spark, tmp_path / "changes", CHANGES).alias("s")
-    for name, jobs in (("update", 2), ("upsert", 2), ("sync", 4)):
+    jobs = {"update": 2, "upsert": 2, "sync": 3} if way == "straight" else {"update": 3, "upsert": 4, "sync": 4}
+    for name, expected in jobs.items():
         merge = LEGAL[name](table.merge(source, "t.k = s.k"))
         merge.explain()
         before = jobs_of(spark)
         merge.execute()
-        assert jobs_of(spark) - before == jobs, name
+        assert jobs_of(spark) - before == expected, name
 
 
 def test_what_a_task_may_hold_counts_the_rows_of_its_files(
@@ -541,7 +580,7 @@ def test_inserted_rows_are_put_into_the_files_that_are_written_again(
 @pytest.mark.parametrize("read", ["Spark", "workers"])
 @pytest.mark.parametrize("name", ["insert", "upsert", "sync"])
 def test_rows_in_the_ranges_of_several_files_are_inserted_once(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str, read: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str, read: str, way: str
 ) -> None:
     held = [0, 10, 20, 5, 15, 25, 12, 13, 40]
     sent = [7, 10, 15, 14, 22, 13, 30, 50, -1, 25, 0]
@@ -552,8 +591,7 @@ def test_rows_in_the_ranges_of_several_files_are_inserted_once(
     if read == "workers":
         read_by_workers(monkeypatch)
     merge = table.merge(source.alias("s"), "t.k = s.k")
-    with conf(spark, ROUTED):
-        (merge.whenNotMatchedInsertAll() if name == "insert" else LEGAL[name](merge)).execute()
+    (merge.whenNotMatchedInsertAll() if name == "insert" else LEGAL[name](merge)).execute()
     assert found[0] is not None
     assert len(found[0].ranges.files) == 3
     expected = {key: "new" for key in sent if key not in held}
@@ -562,9 +600,10 @@ def test_rows_in_the_ranges_of_several_files_are_inserted_once(
 
 
 def test_keys_that_both_sides_repeat_are_not_multiplied(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, way: str
 ) -> None:
-    monkeypatch.setattr(owned_module, "_CHUNK_ROWS", 300)
+    for module in (owned_module, meet_module):
+        monkeypatch.setattr(module, "_CHUNK_ROWS", 300)
     monkeypatch.setattr(route_module, "_CHUNK_ROWS", 100)
     rows = [(3, n, "w") for n in range(200)] + [(9, n, "w") for n in range(3)]
     changes = spark.createDataFrame(
@@ -573,10 +612,9 @@ def test_keys_that_both_sides_repeat_are_not_multiplied(
     for name, expected in (("delete", {}), ("sync", {3: 200, 5: 2, 9: 3})):
         for files in (1, 2):
             place = tmp_path / f"{name}{files}"
-            with conf(spark, ROUTED):
-                LEGAL[name](make(spark, place, SCHEMA, rows, files=files).merge(changes, "t.k = s.k")).execute()
+            LEGAL[name](make(spark, place, SCHEMA, rows, files=files).merge(changes, "t.k = s.k")).execute()
             assert Counter(key for key, _, _ in content(spark, place)) == expected
-    with conf(spark, ROUTED), pytest.raises(DeltaMultipleMatchException, match="200 target rows"):
+    with pytest.raises(DeltaMultipleMatchException, match="200 target rows"):
         LEGAL["upsert"](make(spark, tmp_path / "upsert", SCHEMA, rows, files=2).merge(changes, "t.k = s.k")).execute()
     hits = pa.array([0, 0, 0, 1, None, 1, 0], pa.int64())
     assert few_of_each(hits, 2).to_pylist() == [0, 0, None, 1, None, 1, None]
@@ -585,15 +623,88 @@ def test_keys_that_both_sides_repeat_are_not_multiplied(
 
 @pytest.mark.parametrize("name", ["upsert", "sync"])
 def test_files_without_statistics_may_have_every_key(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str, way: str
 ) -> None:
     found = routes(monkeypatch)
     rows = [(key, 0, "old") for key in range(-30, 0)]
     table = make(spark, tmp_path / "t", SCHEMA, rows, files=3, properties={"delta.dataSkippingNumIndexedCols": "0"})
     changes = spark.createDataFrame([(n, 1, "x") for n in (-27, -17, -7, 3)], SCHEMA).alias("s")
-    with conf(spark, ROUTED):
-        LEGAL[name](table.merge(changes, "t.k = s.k")).execute()
+    LEGAL[name](table.merge(changes, "t.k = s.k")).execute()
     assert found[0] is not None
     assert found[0].overlap == 3
+    assert found[0].span == 0
     expected = [*range(-30, 0), 3] if name == "upsert" else [-27, -17, -7, 3]
     assert [row[0] for row in content(spark, tmp_path / "t")] == expected
+
+
+MOVED = {
+    "upsert": (LEGAL["upsert"], True),
+    "update all": (lambda merge: merge.whenMatchedUpdateAll(), True),
+    "the same by name": (
+        lambda merge: merge.whenMatchedUpdate(set={"k": "s.k", "v": "s.v", "w": "NULL"}).whenNotMatchedInsert(
+            values={"k": "s.k", "v": "s.v"}
+        ),
+        True,
+    ),
+    "others are inserted": (
+        lambda merge: merge.whenMatchedUpdateAll().whenNotMatchedInsert(values={"k": "s.k", "v": "s.v"}),
+        False,
+    ),
+    "a column is kept": (lambda merge: merge.whenMatchedUpdate(set={"k": "s.k", "v": "s.v"}).whenNotMatchedInsertAll(), False),
+    "sync": (LEGAL["sync"], False),
+    "all three": (lambda merge: LEGAL["upsert"](merge).whenNotMatchedBySourceDelete(), True),
+}
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("name", MOVED)
+def test_updated_rows_of_which_nothing_is_kept_may_move(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], name: str, vectors: bool
+) -> None:
+    clauses, moves = MOVED[name]
+    found = routes(monkeypatch)
+    results = []
+    source = parquet(spark, tmp_path / "changes", [*CHANGES, *((n, 7, "y") for n in range(10, 30))]).alias("s")
+    for settings in (MET, JOINED):
+        place = tmp_path / settings["spark.deltamerge.strategy"]
+        table = make(spark, place, SCHEMA, ROWS, files=3, vectors=vectors)
+        with conf(spark, settings):
+            report = clauses(table.merge(source, "t.k = s.k")).run()
+        counts = {what: report.metrics[f"numTargetRows{what}"] for what in ("Inserted", "Updated", "Deleted")}
+        results.append((content(spark, place), counts))
+    assert results[0] == results[1]
+    assert found[0] is not None
+    assert found[0].moves is moves
+    assert not refused
+
+
+@pytest.mark.parametrize("property", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
+def test_what_is_told_of_a_row_keeps_it_in_its_file(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], property: str
+) -> None:
+    found = routes(monkeypatch)
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3, properties={property: "true"})
+    with conf(spark, MET):
+        LEGAL["upsert"](table.merge(parquet(spark, tmp_path / "changes", CHANGES).alias("s"), "t.k = s.k")).execute()
+    assert found[0] is not None
+    assert not found[0].moves
+    assert (3, 1, "w3") in content(spark, tmp_path / "t")
+
+
+def test_source_rows_that_stand_for_several_rows_are_sent_to_their_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], apart: None
+) -> None:
+    runs = noted(monkeypatch, routed, "met_frame")
+    table = make(spark, tmp_path / "t", SCHEMA, [*ROWS, (3, 0, "again"), (30, 0, "again")], files=3)
+    source = parquet(spark, tmp_path / "changes", CHANGES)
+    with conf(spark, MET):
+        report = LEGAL["upsert"](table.merge(source.alias("s"), "t.k = s.k")).run()
+    assert len(runs) == 2
+    assert not refused
+    assert report.metrics["numTargetRowsUpdated"] == 3
+    found = content(spark, tmp_path / "t")
+    assert found.count((3, 1, "w3")) == 2
+    assert (30, 0, "again") in found
+    names = {name.rpartition("/")[2] for name in deltamerge.read(spark, str(tmp_path / "t")).inputFiles()}
+    assert names <= (files := {file.name for file in (tmp_path / "t").glob("*.parquet")})
+    assert len(files) == 3 + report.metrics["numTargetFilesAdded"]

@@ -49,7 +49,7 @@ def _difference(spark: SparkSession, merge: Merge, folder: Path) -> str | None:
     make_table(spark, merge, made)
     names = counters_of(merge, share)
     ours = run_merge(spark, merge, made, folder / "ours", deltamerge_engine(), counters_of(merge, 1))
-    other = deltamerge_engine(("join", "large", "route")[merge.seed % 3], share)
+    other = deltamerge_engine(("join", "large", "route", "meet")[merge.seed % 4], share)
     joined = run_merge(spark, merge, made, folder / "joined", other, names)
     theirs = run_merge(spark, merge, made, folder / "theirs", DELTA_SPARK, counters_of(merge, 1))
     if _SANITY in theirs.outcome.message:

@@ -31,7 +31,7 @@ from deltamerge.merge.plan import MergePlan, Strategy
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
 from deltamerge.merge.routed import route_merge
-from deltamerge.merge.routing import route_of
+from deltamerge.merge.routing import SENT, route_of
 from deltamerge.protocol.actions import AddFile, CdcFile
 from deltamerge.protocol.row_tracking import tracking_columns
 from deltamerge.protocol.schema import PrimitiveType, StructType
@@ -133,7 +133,7 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     )
     tasks = described(snapshot, pruned.files)
     started = time.perf_counter()
-    route = route_of(pruned) if plan.strategy is Strategy.ROUTE else None
+    route = route_of(pruned) if plan.strategy in SENT else None
     clauses, changes = (plan.resolved.clauses, None) if route is not None else _held(spark, pruned, tasks)
     scan_ms = 0 if changes is None else int((time.perf_counter() - started) * 1000)
     # Where the merge changed a partition column's type, its values are written otherwise than they are read.

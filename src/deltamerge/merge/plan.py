@@ -34,12 +34,14 @@ class Join(Enum):
 
 class Strategy(Enum):
     """Where source and target are joined: in Arrow when both sides of the match are small enough to hold; else by the tasks that
-    own the files, where each source row can be sent to the file that may have its key; else by Spark.
+    own the files, where each source row can be sent to the file that may have its key; by tasks to which the rows of both
+    sides are sent by their keys; else by Spark.
     """
 
     AUTO = "auto"
     ARROW = "arrow"
     ROUTE = "route"
+    MEET = "meet"
     JOIN = "join"
 
 
@@ -100,8 +102,8 @@ class MergePlan:
     def explain(self, files: str = "", kept: Sequence[str] = (), routed: str = "") -> str:
         """The plan in words, a fact a line; `files` says how many can be foreseen to be left of the table.
 
-        The columns `kept` by updates are read with the key, unless there turn out to be too many values. By the source's column
-        `routed` the rows of a large source are sent to the files, if there is one.
+        The columns `kept` by updates are read with the key, unless there turn out to be too many values. `routed` says where the
+        rows of a large source are sent, if they are.
         """
         lines = [
             f"MERGE INTO {self.resolved.snapshot.store.url}, version {self.resolved.snapshot.version}",
@@ -112,7 +114,7 @@ class MergePlan:
             *([f"  files:             {files}"] if files else []),
             f"  target columns:    {', '.join(self.target_columns) or 'none'}",
             *([f"  kept columns:      {', '.join(kept)}; read with the keys where they fit in memory"] if kept else []),
-            *([f"  large source:      rows are sent by {routed} to the tasks that own the files"] if routed else []),
+            *([f"  large source:      {routed}"] if routed else []),
             f"  source columns:    {', '.join(self.source_columns) or 'none'}",
             f"  touched files:     {self._touched_files()}",
         ]

@@ -17,7 +17,7 @@ from deltamerge.merge.execute import change_query, changes_in_arrow, fitting_row
 from deltamerge.merge.plan import Strategy
 from deltamerge.merge.prune import FunnelStep, PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
-from deltamerge.merge.routing import route_of
+from deltamerge.merge.routing import SENT, route_of
 from deltamerge.spark.changes import change_rows
 from deltamerge.spark.counting import COLLISIONS, COUNT, SAMPLE, change_counts
 from deltamerge.spark.frames import Session
@@ -125,10 +125,10 @@ def preview(spark: Session, pruned: PrunedPlan) -> MergePreview:
 
 def _strategy(pruned: PrunedPlan, changes: pa.Table | None) -> Strategy:
     """How the merge would run."""
-    if changes is not None and pruned.plan.strategy is not Strategy.ROUTE:
+    if changes is not None and pruned.plan.strategy not in SENT:
         return Strategy.ARROW
-    if route_of(pruned) is not None:
-        return Strategy.ROUTE
+    if (route := route_of(pruned)) is not None:
+        return Strategy.MEET if route.meetings else Strategy.ROUTE
     return Strategy.JOIN if changes is None else Strategy.ARROW
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,18 +16,21 @@ from deltamerge.log.transaction import delete_quietly
 from deltamerge.merge.clauses import Side
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.routing import Route
+from deltamerge.protocol.roaring import decode
 from deltamerge.protocol.schema import arrow_schema
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect
-from deltamerge.spark.routing import BATCH_BYTES, inserted_frame, owned_frame, routed_files, routed_rows
+from deltamerge.spark.routing import BATCH_BYTES, inserted_frame, met_frame, owned_frame, routed_files, routed_rows
 from deltamerge.spark.shuffle import partition_keys
 from deltamerge.spark.source_files import shares
 from deltamerge.spark.target import data_store, scan_spec
 from deltamerge.spark.writing import RESULT_TYPE
+from deltamerge.worker.meet import MeetSpec
 from deltamerge.worker.owned import OwnedSpec
-from deltamerge.worker.results import ADD, CHANGE, NEW
-from deltamerge.worker.rewrite import ChangeSpec
+from deltamerge.worker.results import ADD, CHANGE, COUNTS, MOVED, NEW, result_batch
+from deltamerge.worker.rewrite import ChangeSpec, ClauseAction
 from deltamerge.worker.route import RouteSpec
+from deltamerge.worker.scan import FileTask
 from deltamerge.worker.source import NOT_READ, SourceSpec
 
 log = logging.getLogger("deltamerge.merge")
@@ -36,37 +41,92 @@ _MOST_INSERTERS = 64
 _PLACES_BYTES = 32 << 20
 
 
+class Way(Protocol):
+    """How source rows come to the tasks that write: what is sent where, and what becomes of it."""
+
+    @property
+    def first(self) -> RouteSpec:
+        """Where source rows are sent."""
+
+    def results(self, rows: Frame, refers: bool, change: ChangeSpec) -> Frame:
+        """The result rows that come of source rows on their way; with `refers` new ones are only referred to."""
+
+
+@dataclass(frozen=True)
+class Straight:
+    """Rows go to the owners of the files that may have their keys, which match them."""
+
+    first: RouteSpec
+    owned: OwnedSpec
+
+    def results(self, rows: Frame, refers: bool, change: ChangeSpec) -> Frame:
+        """Matched and written in one."""
+        return owned_frame(rows, self.first, replace(self.owned, refers=refers), change)
+
+
+@dataclass(frozen=True)
+class Met:
+    """Rows of both sides meet by their keys; those that change go to the owners of their files, which are read in `bins`."""
+
+    spec: MeetSpec
+    bins: Sequence[Sequence[FileTask]]
+
+    @property
+    def first(self) -> RouteSpec:
+        """To where the table's rows of the same keys come, too."""
+        return self.spec.source
+
+    def results(self, rows: Frame, refers: bool, change: ChangeSpec) -> Frame:
+        """Matched, then written; what moves is only deleted if new rows are only referred to."""
+        owned = replace(self.spec.owned, refers=refers)
+        if not (refers and self.spec.moves):
+            return met_frame(rows, replace(self.spec, owned=owned, moves=False), self.bins, change)
+        assert owned.matched is not None
+        clauses = list(change.clauses)
+        clauses[owned.matched.number] = ClauseAction("delete")
+        spec = replace(self.spec, owned=replace(owned, written=pa.schema([])))
+        return met_frame(rows, spec, self.bins, replace(change, clauses=tuple(clauses)))
+
+
 def route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: ChangeSpec, description: str) -> pa.Table:
     """Route, match and write; result rows. Raises DeltaMergeError; files of ended tasks may stay, for vacuum."""
     source, snapshot = pruned.source, pruned.plan.resolved.snapshot
-    spec, owned = _route_spec(pruned, route), _owned_spec(pruned, route)
+    owned = _owned_spec(pruned, route)
+    way = _way(pruned, route, owned, change)
     # A task's inserted rows would be a small file beside each file that it writes again.
     joined = replace(change, together=change.write.target_bytes // 2 if owned.inserts else 0)
 
-    def run(rows: Frame, owned: OwnedSpec) -> pa.Table:
-        return collect(owned_frame(rows, spec, owned, change if owned.refers else joined), description, RESULT_TYPE, BATCH_BYTES)
+    def run(rows: Frame, refers: bool = False) -> pa.Table:
+        changes = change if refers and not route.moves else joined
+        return collect(way.results(rows, refers, changes), description, RESULT_TYPE, BATCH_BYTES)
 
     if source.files:
         files = _source_spec(pruned)
         try:
-            if not route.deciding or source.rows > 8 * _PLACES_BYTES:
-                return run(routed_files(spark, files, spec), owned)
-            some = replace(files, columns=route.deciding, placed=True)
-            found = run(routed_files(spark, some, spec), replace(owned, refers=True))
-            return _with_new(spark, pruned, found, owned, change, files, description)
+            if route.deciding and source.rows <= 8 * _PLACES_BYTES:
+                some = replace(files, columns=route.deciding, placed=True)
+                found = run(routed_files(spark, some, way.first), refers=True)
+                if not route.moves or _moved_once(found, owned):
+                    return _with_new(spark, pruned, found, owned, change, files, description)
+                log.info("%s: source rows match several rows: they are sent to the files", snapshot.store.url)
+                delete_quietly(snapshot, _written(found))
+            return run(routed_files(spark, files, way.first))
         except DeltaMergeError as error:
             if error.condition != NOT_READ:
                 raise
             log.info("%s: Spark reads the source: %s", snapshot.store.url, error.detail)
-    return run(routed_rows(source.frame, spec), owned)
+    return run(routed_rows(source.frame, way.first))
 
 
-def _route_spec(pruned: PrunedPlan, route: Route) -> RouteSpec:
+def _way(pruned: PrunedPlan, route: Route, owned: OwnedSpec, change: ChangeSpec) -> Way:
     inserters = 0
     if Side.NOT_MATCHED in route.clauses:
         inserters = int(max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERTER_BYTES)))
-    tasks = partition_keys(len(route.ranges.files) + inserters)
-    return RouteSpec(route.key, route.ranges, inserters, tuple(tasks))
+    owners = tuple(partition_keys(len(route.ranges.files) + inserters))
+    if not route.meetings:
+        return Straight(RouteSpec(route.key, route.ranges, inserters, owners), owned)
+    spec = MeetSpec(owned, route.table_key, tuple(partition_keys(route.meetings)), owners, route.moves)
+    return Met(spec, [[change.files[file] for file in files] for files in route.ranges.files])
 
 
 def _owned_spec(pruned: PrunedPlan, route: Route) -> OwnedSpec:
@@ -93,6 +153,17 @@ def _source_spec(pruned: PrunedPlan) -> SourceSpec:
     return SourceSpec(data_store(plan.resolved.snapshot.store), schema, shares(pruned.source.files), stamps)
 
 
+def _moved_once(found: pa.Table, owned: OwnedSpec) -> bool:
+    """Whether as many source rows stand for updated ones as were updated: then each for one.
+
+    That a row was hit twice is told elsewhere.
+    """
+    assert owned.matched is not None
+    counts = _counts(found)
+    moved = sum(len(decode(part).positions()) for parts in _places(found, (MOVED,)).values() for part in parts)
+    return bool(counts[-1]) or int(counts[owned.matched.number]) == moved
+
+
 def _with_new(
     spark: Session,
     pruned: PrunedPlan,
@@ -102,19 +173,40 @@ def _with_new(
     source: SourceSpec,
     description: str,
 ) -> pa.Table:
-    """Result rows with those of the rows that are inserted, which were only referred to."""
-    new = found.filter(pc.equal(found["kind"], NEW))
-    places: dict[int, list[bytes]] = {}
-    for number, part in zip(new["file"].to_pylist(), new["positions"].to_pylist(), strict=True):
-        places.setdefault(number, []).append(part)
-    if not places:
+    """Result rows with those of the rows that are inserted, or stand for updated ones, which were only referred to."""
+    places, counts = _places(found, (NEW, MOVED)), _counts(found)
+    if not places or counts[-1]:
         return found
+    clause = owned.inserts or owned.matched
     try:
-        inserted = collect(inserted_frame(spark, owned, change, source, places), description, RESULT_TYPE)
+        rows = inserted_frame(spark, replace(owned, inserts=clause), change, source, places)
+        inserted = collect(rows, description, RESULT_TYPE)
     except BaseException:
         delete_quietly(pruned.plan.resolved.snapshot, _written(found))
         raise
-    return pa.concat_tables([found, inserted])
+    if not _places(found, (MOVED,)):
+        return pa.concat_tables([found, inserted])
+    assert clause is not None
+    assert owned.matched is not None
+    twice = np.zeros(len(counts), np.int64)  # updated rows were counted when they were deleted
+    twice[clause.number] = -counts[owned.matched.number]
+    told = pa.Table.from_batches([result_batch([{"kind": COUNTS, "counts": twice.tolist()}])])
+    return pa.concat_tables([found, inserted, told])
+
+
+def _places(found: pa.Table, kinds: Sequence[str]) -> dict[int, list[bytes]]:
+    """For each bin of the source the places that result rows of some kinds tell."""
+    rows = found.filter(pc.is_in(found["kind"], pa.array(kinds)))
+    places: dict[int, list[bytes]] = {}
+    for number, part in zip(rows["file"].to_pylist(), rows["positions"].to_pylist(), strict=True):
+        places.setdefault(number, []).append(part)
+    return places
+
+
+def _counts(found: pa.Table) -> np.ndarray[Any, Any]:
+    """The counts of all tasks: of rows by clause, of copied rows, and of those that were hit twice."""
+    rows = found.filter(pc.equal(found["kind"], COUNTS))["counts"].to_pylist()
+    return np.asarray(np.array(rows, np.int64).sum(axis=0))
 
 
 def _written(found: pa.Table) -> Sequence[str]:

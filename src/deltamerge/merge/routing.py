@@ -1,6 +1,7 @@
-"""A large source, and files that each have a range of keys of their own: a source row goes to the file that may have its key.
+"""A large source whose rows are sent as Arrow to the tasks that own the files, in place of a join.
 
-One shuffle of the source, and none of the table, in place of a join; the task that owns a file matches in Arrow and writes. For
+Where files have ranges of keys of their own, straight to the file that may have the key, and matched there: one shuffle of the
+source, none of the table. Else the keys of both sides meet first, which tells the file: one more shuffle of the source. For
 clauses without conditions that copy the source's columns; everything else is left to Spark's join.
 """
 
@@ -21,11 +22,13 @@ from deltamerge.merge.plan import KeyPair, MergePlan, Strategy
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause, ResolvedMerge
 from deltamerge.merge.scope import Reference
+from deltamerge.protocol.row_tracking import tracking_columns
 from deltamerge.protocol.schema import PrimitiveType, StructType, arrow_type
 from deltamerge.spark.schema import to_spark
 from deltamerge.spark.source import fits_arrow
 from deltamerge.worker.owned import RoutedClause
 from deltamerge.worker.route import Numbers, Ranges, numbers
+from deltamerge.worker.scan import POSITION_FIELDS
 
 # How many tasks a source row may be sent to, on average over the files.
 _OVERLAP = 1.5
@@ -35,37 +38,58 @@ _OWNER_BYTES = 24 << 20
 _MOST_OWNERS = 512
 # What the changed rows of a task's files may take in memory.
 _HELD_BYTES = 256 << 20
+# What the keys of the table's rows may take altogether, if they all had the same: then they would meet at one task.
+_KEYS_BYTES = 512 << 20
+# A task where rows meet has so many bytes of the source; there are at least so many tasks, and for each so many possible keys.
+_MEETING_BYTES = 48 << 20
+_LEAST_MEETINGS, _MOST_MEETINGS = 4, 512
+_KEYS_OF_EACH = 16
 # What a text takes, or something nested, where nobody has counted.
 _VARYING_BYTES = 32
 _RANGED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
+SENT = (Strategy.ROUTE, Strategy.MEET)
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Route:
-    """How a merge is routed: by which source column, which task owns which files, and what the clauses do.
+    """How a merge is routed: by which column of the source, and which of the table, which task owns which files, and what the
+    clauses do.
 
-    `overlap` says how many tasks a source row is sent to, about; `most` how many rows the files of a task have at most.
-    `deciding` are the source's columns that matching and updating take, if they are few of those that are inserted, else ().
+    `overlap` says how many tasks a source row would be sent to, about, by its key; `most` how many rows the files of a task
+    have at most; `span` how many keys there can be in the table, 0 if that is not known. `deciding` are the source's columns
+    that matching and updating take, if they are few of those that are inserted, else (). The keys of both sides meet at as
+    many tasks as `meetings`; 0 says that each source row goes straight to the owners of its key. With `moves` an updated row
+    may be written elsewhere than it was, as nothing of it is kept.
     """
 
     key: str
+    table_key: str
     ranges: Ranges = field(repr=False)
     overlap: float
     most: int
+    span: int
     clauses: Mapping[Side, RoutedClause]
     deciding: tuple[str, ...]
+    meetings: int = 0
+    moves: bool = False
+
+    @property
+    def text(self) -> str:
+        """Where rows go, in words."""
+        if self.meetings:
+            return f"rows of both sides meet by {self.key}; those that change go to the tasks that own the files"
+        return f"rows are sent by {self.key} to the tasks that own the files"
 
 
 def route_of(pruned: PrunedPlan) -> Route | None:
     """How a merge is routed; None where it can't be, or where a join may be better.
 
-    It can be where every clause copies columns of the source, or deletes, without a condition. It is where files have ranges
-    of keys of their own, and what a task has to hold is bounded.
+    It can be where every clause copies columns of the source, or deletes, without a condition. Rows go straight to the files
+    where these have ranges of keys of their own; and either way what a task has to hold is bounded.
     """
     plan = pruned.plan
-    forced = plan.strategy is Strategy.ROUTE
-    if not forced and plan.strategy is not Strategy.AUTO:
+    if plan.strategy not in (Strategy.AUTO, *SENT):
         return None
     clauses = _clauses(plan)
     if clauses is None or not pruned.files.num_rows or not plan.keys_decide or len(plan.pairs) > _MOST_PAIRS:
@@ -73,17 +97,54 @@ def route_of(pruned: PrunedPlan) -> Route | None:
     if not all(_is_looked_up(plan.resolved, pair) for pair in plan.pairs):
         return None
     routes = [_route(pruned, pair, clauses) for pair in plan.pairs if _is_ranged(plan.resolved, pair)]
-    route = min(routes, key=lambda route: route.overlap, default=None)
-    return route if route is None or forced or _pays(pruned, route) else None
+    if not routes:
+        return None
+    straight = min(routes, key=lambda route: route.overlap)
+    met = _met(pruned, max(routes, key=lambda route: route.span))
+    if plan.strategy in SENT:
+        return met if plan.strategy is Strategy.MEET else straight
+    route = straight if straight.overlap <= _OVERLAP else met if _is_spread(pruned, met) else None
+    return route if route is not None and _fits(pruned, route) else None
 
 
-def _pays(pruned: PrunedPlan, route: Route) -> bool:
-    schema, source = pruned.plan.resolved.scope.source, pruned.source
-    if route.deciding and not source.files:  # Spark joins by few columns, and would send them all
+def _met(pruned: PrunedPlan, route: Route) -> Route:
+    """The route by a column, if the rows of both sides meet."""
+    meetings = int(np.clip(pruned.source.bytes // _MEETING_BYTES, _LEAST_MEETINGS, _MOST_MEETINGS))
+    moves = bool(pruned.source.files) and _moves(pruned.plan, route.clauses)
+    deciding = tuple(sorted(pair.source for pair in pruned.plan.pairs)) if moves else route.deciding
+    return replace(route, meetings=meetings, moves=moves, deciding=deciding)
+
+
+def _moves(plan: MergePlan, clauses: Mapping[Side, RoutedClause]) -> bool:
+    """Whether an updated row is a whole source row, which is as if it had been deleted and that one inserted."""
+    matched, inserts = clauses.get(Side.MATCHED), clauses.get(Side.NOT_MATCHED)
+    after = plan.resolved.after
+    if matched is None or plan.feed or tracking_columns(after.protocol, after.metadata) is not None:
         return False
-    types = [arrow_type(found.type) for found in schema.select(list(pruned.plan.source_columns))]
-    width = sum(type.bit_width // 8 if _is_fixed(type) else _VARYING_BYTES for type in types)
-    return route.overlap <= _OVERLAP and route.most * max(width, source.bytes // max(1, source.rows)) <= _HELD_BYTES
+    values = dict(matched.values)
+    return values.keys() == set(plan.resolved.schema.names) and (inserts is None or dict(inserts.values) == values)
+
+
+def _fits(pruned: PrunedPlan, route: Route) -> bool:
+    """Whether the rows that change a task's files can be held, and no more columns are sent than a join would move."""
+    if route.deciding and not pruned.source.files:
+        return False
+    schema, source = pruned.plan.resolved.scope.source, pruned.source
+    width = sum(map(_width, (arrow_type(found.type) for found in schema.select(list(pruned.plan.source_columns)))))
+    return route.most * max(width, source.bytes // max(1, source.rows)) <= _HELD_BYTES
+
+
+def _is_spread(pruned: PrunedPlan, met: Route) -> bool:
+    """Whether the table's keys can be held where they meet: many different ones, and not too many if one were in all rows."""
+    types = (arrow_type(_field_type(pruned.plan.resolved.scope.target, pair.target)) for pair in pruned.plan.pairs)
+    place = sum(field.type.bit_width // 8 for field in POSITION_FIELDS)
+    held = int(pruned.row_counts.sum()) * (place + sum(map(_width, types)))
+    return held <= _KEYS_BYTES and met.span >= _KEYS_OF_EACH * met.meetings
+
+
+def _width(type: pa.DataType) -> int:
+    """About the bytes of a value."""
+    return type.bit_width // 8 if _is_fixed(type) else _VARYING_BYTES
 
 
 def _is_fixed(type: pa.DataType) -> bool:
@@ -162,7 +223,10 @@ def _route(pruned: PrunedPlan, pair: KeyPair, clauses: Mapping[Side, RoutedClaus
     middle = low[order] // 2 + high[order] // 2
     first, last = ranges.covering(middle)
     overlap = float(np.average(last - first, weights=sizes[order])) if len(order) else 1.0
-    return Route(pair.source, ranges, overlap, max(int(rows[list(cell)].sum()) for cell in ranges.files), clauses, deciding)
+    most = max(int(rows[list(cell)].sum()) for cell in ranges.files)
+    least, greatest = low[order].min(initial=_GREATEST), high[order].max(initial=_LEAST)
+    span = 0 if least == _LEAST else max(0, int(greatest) - int(least) + 1)
+    return Route(pair.source, pair.target, ranges, overlap, most, span, clauses, deciding)
 
 
 def _limits(pruned: PrunedPlan, column: str) -> tuple[Numbers, Numbers, Numbers]:

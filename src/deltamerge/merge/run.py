@@ -83,7 +83,7 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
     known = ", ".join(f"{step.files:,} {step.name}" for step in foreseen(plan))
     files = f"{known}; the source decides on the rest" if plan.pairs or plan.ranges else known
     route = route_of(prune(plan, UNREAD))
-    return plan.explain(files, kept_columns(plan), "" if route is None else route.key)
+    return plan.explain(files, kept_columns(plan), "" if route is None else route.text)
 
 
 def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:
@@ -170,7 +170,13 @@ def _reading(plan: MergePlan, conflicts: int) -> Reading | None:
     if conflicts or plan.resolved.asked is not None or not plan.equates:
         return None
     at_least = foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
-    return Reading(at_least, data_store(plan.resolved.snapshot.store), lambda: route_of(prune(plan, UNREAD)) is not None)
+    return Reading(at_least, data_store(plan.resolved.snapshot.store), lambda: _is_sent(plan))
+
+
+def _is_sent(plan: MergePlan) -> bool:
+    """Whether the rows of a source that could be held would be sent to the owners of files."""
+    route = route_of(prune(plan, UNREAD))
+    return route is not None
 
 
 def _again(table: DeltaLog, error: DeltaMergeError, tell: Progress) -> None:

@@ -11,10 +11,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import local_frame
 from deltamerge.spark.writing import RESULT_TYPE, positional
-from deltamerge.worker.entry import insert_map, owned_map, route_files_map, route_map
+from deltamerge.worker.entry import insert_map, meet_map, owned_map, route_files_map, route_map, settled_map, table_map
+from deltamerge.worker.meet import MeetSpec
 from deltamerge.worker.owned import OwnedSpec
 from deltamerge.worker.rewrite import ChangeSpec
 from deltamerge.worker.route import ROUTED, RouteSpec
+from deltamerge.worker.scan import FileTask
 from deltamerge.worker.source import SourceSpec
 
 _ROUTED_TYPE: T.StructType = from_arrow_schema(ROUTED)
@@ -40,6 +42,19 @@ def owned_frame(rows: Frame, route: RouteSpec, owned: OwnedSpec, change: ChangeS
         rows = rows.union(local_frame(rows.sparkSession, route.told(), _ROUTED_TYPE))
     placed = rows.repartition(route.owners + route.inserters, "partition")
     return placed.mapInArrow(owned_map(owned, change), RESULT_TYPE)
+
+
+def met_frame(rows: Frame, met: MeetSpec, bins: Sequence[Sequence[FileTask]], change: ChangeSpec) -> Frame:
+    """Match the rows with those of the files in `bins` where they meet, and apply what follows where files are owned.
+
+    Result rows.
+    """
+    numbers = rows.sparkSession.range(0, len(bins), 1, len(bins))
+    both = rows.union(numbers.mapInArrow(table_map(met, bins), _ROUTED_TYPE))
+    # The tasks of the table's rows are below the others: those rows come first, and are held.
+    meeting = both.repartition(len(met.meetings), "partition").sortWithinPartitions("task")
+    changed = meeting.mapInArrow(meet_map(met), _ROUTED_TYPE)
+    return changed.repartition(len(met.owners), "partition").mapInArrow(settled_map(change), RESULT_TYPE)
 
 
 def inserted_frame(

@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 from deltamerge.protocol.roaring import decode, encode
 from deltamerge.worker.apply import apply_changes
 from deltamerge.worker.bloom import key_hashes
+from deltamerge.worker.meet import Meeting, MeetSpec, Settled, table_rows
 from deltamerge.worker.owned import OwnedSpec, Owner, changed_rows
-from deltamerge.worker.results import ADD, NEW, result_batch, written_row
+from deltamerge.worker.pairs import Indices
+from deltamerge.worker.results import ADD, MOVED, NEW, result_batch, written_row
 from deltamerge.worker.rewrite import ChangeSpec, conform_column
 from deltamerge.worker.route import RouteSpec, routed
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec, scan_file
@@ -191,7 +193,42 @@ def owned_map(spec: OwnedSpec, change: ChangeSpec) -> ArrowMap:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         owner = Owner(spec, change.files)
         yield from apply_changes(change, owner.changes(batches), 0)
-        yield result_batch({"kind": NEW, "file": number, "positions": encode(places)} for number, places in owner.new())
+        yield _place_rows(NEW, owner.new())
+
+    return run
+
+
+def _place_rows(kind: str, found: Iterable[tuple[int, Indices]]) -> pa.RecordBatch:
+    return result_batch({"kind": kind, "file": number, "positions": encode(places)} for number, places in found)
+
+
+def table_map(spec: MeetSpec, bins: Sequence[Sequence[FileTask]]) -> ArrowMap:
+    """Bin numbers in; the keys and places of the rows of each bin's files out, in batches of `ROUTED`."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        yield from table_rows(spec, (task for number in numbers for task in bins[number]))
+
+    return run
+
+
+def meet_map(spec: MeetSpec) -> ArrowMap:
+    """Batches of `ROUTED` in, rows of the table first; changed rows out, in batches of `ROUTED`."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        yield from Meeting(spec).changes(batches)
+
+    return run
+
+
+def settled_map(change: ChangeSpec) -> ArrowMap:
+    """Batches of `ROUTED` with changed rows in, result rows out, also of kinds NEW and MOVED."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        settled = Settled()
+        yield from apply_changes(change, settled.changes(batches), 0)
+        yield _place_rows(NEW, settled.new())
+        yield _place_rows(MOVED, settled.moved())
 
     return run
 

@@ -16,17 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.worker.keys import KeyFilter, build_filter
-from deltamerge.worker.pairs import Indices, few_of_each, pairs_of
+from deltamerge.worker.pairs import OFTEN, Hits, Indices, few_of_each, pairs_of
 from deltamerge.worker.rewrite import CLAUSE, conform_column
 from deltamerge.worker.route import Ranges, numbers
 from deltamerge.worker.scan import POSITION_FIELDS, RANK, ROW, FileTask, ScanSpec, scan_file
 from deltamerge.worker.source import BIN, PLACE
 from deltamerge.worker.streams import read_stream
 
-_Keys = tuple[KeyFilter, pa.Array]
-Times = npt.NDArray[np.uint8]
-# A row that is hit twice is hit too often, and more often makes no difference.
-_OFTEN = 2
+SourceKeys = tuple[KeyFilter, pa.Array]
 _CHUNK_BYTES = 64 << 20
 _CHUNK_ROWS = 1 << 20
 
@@ -80,7 +77,7 @@ class Owner:
         self._owned: tuple[int, ...] = ()
         self._waiting: list[pa.Table] = []
         self._changed: dict[int, list[pa.Table]] = {}
-        self._times: dict[int, Times] = {}
+        self._hits: dict[int, Hits] = {}
         self._new: list[pa.Table] = []
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,18 +91,14 @@ class Owner:
 
     def new(self) -> Iterator[tuple[int, Indices]]:
         """The source rows to be inserted that `changes` did not give: for each bin of the source their places, ascending."""
-        if self._new:
-            rows = pa.concat_tables(self._new)
-            bins, places = rows.column(BIN).to_numpy(), rows.column(PLACE).to_numpy()
-            for number in np.unique(bins).tolist():
-                yield number, np.sort(places[bins == number])
+        yield from new_places(self._new)
 
     def _start(self, task: int) -> None:
         if self._task < 0:
             files = self._spec.ranges.files
             self._task, self._owned = task, files[task] if task < len(files) else ()
             self._changed = {file: [] for file in self._owned}
-            self._times = {file: np.zeros(0, np.uint8) for file in self._owned}
+            self._hits = {file: Hits() for file in self._owned}
 
     def _take(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Source rows; yields inserted ones."""
@@ -129,48 +122,32 @@ class Owner:
         spec = self._spec
         source = pa.concat_tables(self._waiting).combine_chunks()
         self._waiting = []
-        keys = self._keys(source)
+        keys = source_keys(spec, source)
         matched = np.zeros(source.num_rows, np.bool_)
         for file in self._owned:
             partners, positions, hit = self._pairs(keys, file)
             if not len(positions):
                 continue
-            first = self._not_often(file, positions)
+            first = self._hits[file].add(positions)
             if spec.matched is not None and first.any():
                 chosen = positions[first]
-                self._changed[file].append(self._rows(spec.matched, source, partners[first], file, chosen))
+                self._changed[file].append(clause_rows(spec, spec.matched, source, partners[first], file, chosen))
             matched |= hit
         if spec.inserts is not None:
             alone = self._unmatched(source, np.flatnonzero(~matched))
             if spec.refers:
                 self._new.append(source.select([BIN, PLACE]).take(pa.array(alone)))
             else:
-                yield from self._rows(spec.inserts, source, alone, None, None).to_batches()
+                yield from clause_rows(spec, spec.inserts, source, alone).to_batches()
 
-    def _not_often(self, file: int, positions: Indices) -> npt.NDArray[np.bool_]:
-        """Which hits, ordered by position, are the first or the second of their row; how often each was hit is noted."""
-        times = self._times[file]
-        times = np.pad(times, (0, max(0, int(positions[-1]) + 1 - len(times))))
-        nth = times[positions] + np.arange(len(positions)) - np.searchsorted(positions, positions)
-        times[positions] = np.minimum(nth + 1, _OFTEN)
-        self._times[file] = times
-        return np.asarray(nth < _OFTEN)
-
-    def _keys(self, source: pa.Table) -> _Keys:
-        """What the keys of source rows are looked up by, and each row's rank among them."""
-        spec = self._spec
-        types = {name: spec.scan.schema.field(name).type for name, _ in spec.pairs}
-        arrays = [source.column(name).combine_chunks().cast(types[target]) for target, name in spec.pairs]
-        return build_filter([target for target, _ in spec.pairs], arrays, [False] * len(arrays))
-
-    def _pairs(self, keys: _Keys, file: int) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
+    def _pairs(self, keys: SourceKeys, file: int) -> tuple[Indices, Indices, npt.NDArray[np.bool_]]:
         """The source row and the position of the file's row in each pair, ordered by position, and which source rows have a
         partner there; of source rows with one key two are paired.
         """
         scan = replace(self._spec.scan, keys=keys[0], ranked=True)
         found = pa.Table.from_batches(scan_file(scan, self._files[file]), scan.output)
         ranks = found.column(RANK)
-        pairs = pairs_of(ranks, few_of_each(keys[1], _OFTEN))
+        pairs = pairs_of(ranks, few_of_each(keys[1], OFTEN))
         assert pairs is not None
         rows, partners = pairs
         hit = pc.fill_null(pc.is_in(keys[1], value_set=pc.unique(ranks)), False).to_numpy(zero_copy_only=False)
@@ -193,7 +170,7 @@ class Owner:
                 chosen = np.flatnonzero(last > task)
                 if not len(chosen):
                     break
-                _, _, hit = self._pairs(self._keys(source.take(pa.array(alone[chosen]))), file)
+                _, _, hit = self._pairs(source_keys(self._spec, source.take(pa.array(alone[chosen]))), file)
                 alone, last = np.delete(alone, chosen[hit]), np.delete(last, chosen[hit])
         return alone
 
@@ -204,23 +181,44 @@ class Owner:
             return []
         scan = replace(spec.scan, schema=pa.schema([]))
         rows = _joined([batch.column(ROW).to_numpy() for batch in scan_file(scan, self._files[file])])
-        times = self._times.pop(file)
-        gone = rows[np.pad(times, (0, max(0, int(rows.max(initial=-1)) + 1 - len(times))))[rows] == 0]
-        return [self._rows(spec.by_source, pa.table({}), gone, file, gone)] if len(gone) else []
+        gone = self._hits.pop(file).without(rows)
+        return [changed_rows(spec, spec.by_source, pa.table({}), len(gone), file, gone)] if len(gone) else []
 
-    def _rows(self, clause: RoutedClause, source: pa.Table, chosen: Indices, file: int | None, positions: Any) -> pa.Table:
-        """Changed rows as a clause writes them: of the `chosen` source rows; inserted ones if there is no file."""
-        own = source.select(clause.columns)
-        own = own.take(pa.array(chosen)) if own.num_columns and not _is_whole(chosen, source.num_rows) else own
-        return changed_rows(self._spec, clause, own, len(chosen), file, positions)
+
+def source_keys(spec: OwnedSpec, source: pa.Table) -> SourceKeys:
+    """What the keys of source rows are looked up by, and each row's rank among them."""
+    types = {name: spec.scan.schema.field(name).type for name, _ in spec.pairs}
+    arrays = [source.column(name).combine_chunks().cast(types[target]) for target, name in spec.pairs]
+    return build_filter([target for target, _ in spec.pairs], arrays, [False] * len(arrays))
+
+
+def new_places(found: list[pa.Table]) -> Iterator[tuple[int, Indices]]:
+    """For each bin of the source the places found in it, ascending."""
+    if found:
+        rows = pa.concat_tables(found)
+        bins, places = rows.column(BIN).to_numpy(), rows.column(PLACE).to_numpy()
+        for number in np.unique(bins).tolist():
+            yield number, np.sort(places[bins == number])
+
+
+def clause_rows(
+    spec: OwnedSpec, clause: RoutedClause, source: pa.Table, chosen: Indices, files: Any = None, positions: Any = None
+) -> pa.Table:
+    """Changed rows as a clause writes them: of the `chosen` source rows; inserted ones if there is no file."""
+    own = source.select(clause.columns)
+    own = own.take(pa.array(chosen)) if own.num_columns and not _is_whole(chosen, source.num_rows) else own
+    return changed_rows(spec, clause, own, len(chosen), files, positions)
 
 
 def changed_rows(
-    spec: OwnedSpec, clause: RoutedClause, source: pa.Table, count: int, file: int | None = None, positions: Any = None
+    spec: OwnedSpec, clause: RoutedClause, source: pa.Table, count: int, files: Any = None, positions: Any = None
 ) -> pa.Table:
-    """Some `count` rows as a clause changes them, by the source's columns; inserted ones if there is no file."""
+    """Some `count` rows as a clause changes them, by the source's columns.
+
+    They are of one of the `files` each, or of one for all; inserted ones if there is none.
+    """
     values = dict(clause.values)
-    files = pa.nulls(count, pa.int32()) if file is None else pa.array(np.full(count, file, np.int32))
+    files = pa.nulls(count, pa.int32()) if files is None else pa.array(np.broadcast_to(files, count), pa.int32())
     places = pa.nulls(count, pa.int64()) if positions is None else pa.array(positions, pa.int64())
     columns = [files, places, pa.array(np.full(count, clause.number, np.int32))]
     for written in spec.written:

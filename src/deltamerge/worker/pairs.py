@@ -10,6 +10,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Indices = npt.NDArray[np.int64]
+# A row that is hit twice is hit too often, and more often makes no difference.
+OFTEN = 2
+
+
+class Hits:
+    """How often each row has been hit, by its position."""
+
+    def __init__(self) -> None:
+        self._times: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+
+    def add(self, positions: Indices) -> npt.NDArray[np.bool_]:
+        """Which of these hits, ordered by position, are the first or the second of their row."""
+        if not len(positions):
+            return np.zeros(0, np.bool_)
+        times = self._up_to(int(positions[-1]))
+        nth = times[positions] + np.arange(len(positions)) - np.searchsorted(positions, positions)
+        times[positions] = np.minimum(nth + 1, OFTEN)
+        self._times = times
+        return np.asarray(nth < OFTEN)
+
+    def without(self, positions: Indices) -> Indices:
+        """The positions that were never hit."""
+        return np.asarray(positions[self._up_to(int(positions.max(initial=-1)))[positions] == 0])
+
+    def _up_to(self, last: int) -> npt.NDArray[np.uint8]:
+        return np.pad(self._times, (0, max(0, last + 1 - len(self._times))))
 
 
 def left_out(count: int, used: Indices) -> Indices:

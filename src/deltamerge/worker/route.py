@@ -53,13 +53,15 @@ class RouteSpec:
 
     Rows that fall into no range are spread by their keys over `inserters` tasks above those that own files, and go nowhere if
     there are none. `partitions` has for each task a number that Spark's partitioning sends there. Where a row goes depends on
-    its key alone, so that a task that runs again sends the same.
+    its key alone, so that a task that runs again sends the same. Of rows that are the table's the task is written as
+    `~task`, which is below those of the source.
     """
 
     key: str
     ranges: Ranges
     inserters: int
     partitions: tuple[int, ...] = field(repr=False)
+    is_table: bool = False
 
     @property
     def owners(self) -> int:
@@ -94,21 +96,21 @@ def _sent(spec: RouteSpec, table: pa.Table) -> Iterator[pa.RecordBatch]:
     last = np.where(known, last, first)
     if spec.inserters:
         alone = np.flatnonzero(first == last)
-        for task, rows in _split(table, alone, spec.owners + _spread(keys[alone], spec.inserters)):
-            yield from _payloads(spec, task, rows)
+        for task, rows in split(table, alone, spec.owners + spread(keys[alone], spec.inserters)):
+            yield from payloads(spec.partitions[task], ~task if spec.is_table else task, rows)
     for step in range(int((last - first).max(initial=0))):
         places = np.flatnonzero(last - first > step)
-        for task, rows in _split(table, places, first[places] + step):
-            yield from _payloads(spec, task, rows)
+        for task, rows in split(table, places, first[places] + step):
+            yield from payloads(spec.partitions[task], task, rows)
 
 
-def _spread(keys: Numbers, count: int) -> Numbers:
+def spread(keys: Numbers, count: int) -> Numbers:
     """A number below `count` for each key."""
     mixed = (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)
     return np.asarray((mixed % np.uint64(count)).astype(np.int64))
 
 
-def _split(table: pa.Table, places: Numbers, groups: Numbers) -> Iterator[tuple[int, pa.Table]]:
+def split(table: pa.Table, places: Numbers, groups: Numbers) -> Iterator[tuple[int, pa.Table]]:
     """The rows at `places` by their groups."""
     if not len(groups):
         return
@@ -126,15 +128,13 @@ def _taken(table: pa.Table, rows: Numbers) -> pa.Table:
     return table.combine_chunks().take(pa.array(rows))
 
 
-def _payloads(spec: RouteSpec, task: int, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+def payloads(partition: int, task: int, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Rows as batches of `ROUTED`, in pieces."""
     step = max(1, rows.num_rows * _PAYLOAD_BYTES // max(1, rows.nbytes))
     for start in range(0, rows.num_rows, step):
-        yield _payload(spec, task, stream_array(rows.slice(start, step), _CODEC))
-
-
-def _payload(spec: RouteSpec, task: int, rows: pa.Array) -> pa.RecordBatch:
-    columns = [pa.array([spec.partitions[task]], pa.int32()), pa.array([task], pa.int32()), rows]
-    return pa.RecordBatch.from_arrays(columns, schema=ROUTED)
+        packed = stream_array(rows.slice(start, step), _CODEC)
+        columns = [pa.array([partition], pa.int32()), pa.array([task], pa.int32()), packed]
+        yield pa.RecordBatch.from_arrays(columns, schema=ROUTED)
 
 
 def numbers(values: Any) -> tuple[Numbers, npt.NDArray[np.bool_]]:
