@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge import apply, matching
+from deltamerge.merge import apply, execute, matching
 from deltamerge.spark.adapter import estimated_bytes
 from deltamerge.tables import DeltaMergeBuilder
-from tests.e2e.tables import conf, content, hold_no_source, make, source
+from tests.e2e.tables import conf, content, hold_no_source, make, noted, source
 
 SCHEMA = "k int, v int, w string"
 ROWS = [(1, 10, "a"), (2, 20, "b"), (3, 30, "c"), (4, 40, "d"), (None, 50, "e")]
@@ -88,3 +88,26 @@ def test_a_clause_sees_columns_named_like_the_alias_of_the_side_that_it_does_not
 
 def test_a_size_that_spark_does_not_know_is_no_estimate(spark: SparkSession) -> None:
     assert (estimated_bytes(spark.createDataFrame(ROWS, SCHEMA)) or 0) < 1 << 50
+
+
+@pytest.mark.parametrize("where", ["t.k >= 90", "t.k >= 90 AND t.w <> 'w95'", "t.k IN (91, 92, 93) OR t.k > 95"])
+@pytest.mark.parametrize("process", ["here", "tasks"])
+def test_only_rows_that_a_clause_may_change_are_brought_along(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vectors: bool, process: str, where: str
+) -> None:
+    if process == "tasks":
+        monkeypatch.setattr(matching, "DRIVER_BYTES", -1)
+    monkeypatch.setattr(matching, "MOST_PAIRS", 20)
+    found = noted(monkeypatch, execute, "match")
+    rows = [(key, key, f"w{key}") for key in sorted(range(100), key=lambda key: key % 7)]
+    changes = source(spark, SCHEMA, [(key, 1000, "new") for key in (3, 50, 90, 99, 200)])
+    ends = []
+    for strategy in ("auto", "join"):
+        table = make(spark, tmp_path / strategy, SCHEMA, rows, files=3, vectors=vectors)
+        with conf(spark, {"spark.deltamerge.strategy": strategy}):
+            merge = table.merge(changes, "t.k = s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+            merge.whenNotMatchedBySourceDelete(where).execute()
+        ends.append(content(spark, tmp_path / strategy))
+    assert ends[0] == ends[1]
+    assert found[0] is not None
+    assert found[0].scanned.num_rows < 15

@@ -22,6 +22,7 @@ from deltamerge.spark.scan import match_frame
 from deltamerge.spark.schema import nullable_schema
 from deltamerge.spark.target import scan_spec
 from deltamerge.worker.entry import Room, ranked_rows
+from deltamerge.worker.narrow import narrows
 from deltamerge.worker.pairs import Indices, left_out, pairs_of
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 
@@ -70,17 +71,17 @@ def match(
 ) -> Matches | None:
     """All pairs of the pruned files, with the target `columns`; None when they are too many to be held here, within `most` bytes.
 
-    Where NOT MATCHED BY SOURCE clauses look at them, target rows without a partner are there, too.
+    Where NOT MATCHED BY SOURCE clauses may change them, target rows without a partner are there, too.
     """
     assert pruned.lookup is not None
     assert pruned.ranks is not None
-    snapshot, every = pruned.plan.resolved.snapshot, pruned.plan.by_source is not None
-    if every and _are_too_many(tasks, pruned.files["size"].to_pylist()):
-        return None
+    snapshot, others = pruned.plan.resolved.snapshot, pruned.plan.by_source
     keys = set(pruned.lookup.columns)
     names = [f.name for f in snapshot.schema if f.name in keys or columns.find(f.name, case_sensitive=True)]
     schema = snapshot.schema.select(names)
-    spec = scan_spec(snapshot, schema, pruned.lookup, ranked=True, every=every)
+    spec = scan_spec(snapshot, schema, pruned.lookup, ranked=True, others=others)
+    if others is not None and not narrows(others, spec.schema) and _are_too_many(tasks, pruned.files["size"].to_pylist()):
+        return None
     found = _scan(spark, spec, schema, pruned, tasks, MOST_BYTES if most is None else min(most, MOST_BYTES))
     if found is None:
         return None

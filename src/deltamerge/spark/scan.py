@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.worker.entry import match_map, scan_map
+from deltamerge.worker.narrow import narrows
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 
 _BIN_BYTES = 32 << 20
@@ -74,7 +75,8 @@ def match_frame(
     bins = pack(tasks, sizes)
     fields = [T.StructField(FILE, T.IntegerType()), T.StructField(ROW, T.LongType()), T.StructField(RANK, T.LongType())]
     dense = min(limit // 8, _REPEATED * partners)
-    each = limit if spec.every else max(dense, 2 * limit // max(1, len(bins)))
+    every = spec.others is not None and not narrows(spec.others, spec.schema)
+    each = limit if every else max(dense, 2 * limit // max(1, len(bins)))
     most = max(most // 8, 2 * most // max(1, len(bins)))
     numbers = spark.range(0, len(bins), 1, len(bins))
     return numbers.mapInArrow(match_map(spec, bins, each, most), T.StructType([*schema.fields, *fields]))

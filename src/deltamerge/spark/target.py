@@ -19,6 +19,7 @@ from deltamerge.protocol.column_mapping import MappingMode, logical_schema, mapp
 from deltamerge.protocol.deletion_vector import vector_reference
 from deltamerge.protocol.identity import is_identity
 from deltamerge.protocol.partitions import decode_path, parse_partition_values
+from deltamerge.protocol.predicate import Predicate
 from deltamerge.protocol.properties import Properties
 from deltamerge.protocol.schema import ArrayType, DataType, MapType, StructType, arrow_type
 from deltamerge.protocol.sized_text import ELEMENT, KEY, VALUE, TextPath, sized_texts
@@ -108,12 +109,16 @@ def vector_at(store: Store, descriptor: DeletionVector | None, path: str) -> Vec
 
 
 def scan_spec(
-    snapshot: Snapshot, schema: StructType, keys: KeyFilter | BloomFilter | None, ranked: bool = False, every: bool = False
+    snapshot: Snapshot,
+    schema: StructType,
+    keys: KeyFilter | BloomFilter | None,
+    ranked: bool = False,
+    others: Predicate | None = None,
 ) -> ScanSpec:
-    """How to read columns of the table: the rows that pass the keys, or `every` row."""
+    """How to read columns of the table: the rows that pass the keys, and `others` for which a predicate may hold."""
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
     padded = tuple((text.path, text.length) for text in sized_texts(schema) if text.padded)
-    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked, every, padded)
+    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked, others, padded)
 
 
 def write_spec(snapshot: Snapshot) -> WriteSpec:

@@ -15,12 +15,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.protocol.calendar import Calendar, calendars_of
+from deltamerge.protocol.predicate import Predicate, columns_of
 from deltamerge.protocol.roaring import Mask
 from deltamerge.protocol.sized_text import TextPath
 from deltamerge.worker.bloom import BloomFilter
 from deltamerge.worker.calendar import gregorian
 from deltamerge.worker.columns import conform_table, padded, place, stored_names
 from deltamerge.worker.keys import KeyFilter
+from deltamerge.worker.narrow import may_hold
 from deltamerge.worker.refusal import Refused, in_file
 from deltamerge.worker.store import DataStore
 from deltamerge.worker.vectors import Vector, read_vector, shown
@@ -56,22 +58,22 @@ class FileTask:
 class ScanSpec:
     """What to read: the columns by logical name, without the position columns, and the filter over some of them.
 
-    `schema` has the filter's key columns too; `ranked` adds each row's rank among the keys of an exact filter, and `every`
-    lets rows through that have none, whose rank is null. `padded` has the lengths of CHAR texts by their paths; they are no
-    keys: files may hold them without the blanks that they are read with.
+    `schema` has the filter's key columns too; `ranked` adds each row's rank among the keys of an exact filter. Rows that have
+    none, whose rank is null, come where the predicate `others` may hold; without one none does. `padded` has the lengths of
+    CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with.
     """
 
     store: DataStore
     schema: pa.Schema
     keys: KeyFilter | BloomFilter | None = None
     ranked: bool = False
-    every: bool = False
+    others: Predicate | None = None
     padded: tuple[tuple[TextPath, int], ...] = ()
 
     @property
     def output(self) -> pa.Schema:
         """The schema of the batches: the columns, the file's index, the row's position in it, and its rank if asked for."""
-        rank = [pa.field(RANK, pa.int64(), self.every)] if self.ranked else []
+        rank = [pa.field(RANK, pa.int64(), self.others is not None)] if self.ranked else []
         return pa.schema([*self.schema, *POSITION_FIELDS, *rank])
 
 
@@ -140,17 +142,15 @@ def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: Fil
         table = read_columns(file, group.index, spec.schema, task.partition)
         table, rows = (table, rows) if alive is None else (table.filter(pa.array(alive)), rows[alive])
         return _positioned(table, task.file, rows, spec, None)
-    wanted = set(spec.keys.columns)
+    wanted = set(spec.keys.columns) | (set() if spec.others is None else {path[0] for path in columns_of(spec.others)})
     key_schema = pa.schema([field for field in spec.schema if field.name in wanted])
-    if not spec.every and not may_contain(file, group.index, spec.keys, key_schema, task.partition):
+    if spec.others is None and not may_contain(file, group.index, spec.keys, key_schema, task.partition):
         return None
     keys = read_columns(file, group.index, key_schema, task.partition)
     arrays = [keys[name] for name in spec.keys.columns]
     ranks = spec.keys.rank(arrays) if spec.ranked and isinstance(spec.keys, KeyFilter) else None
-    if spec.every:
-        mask = np.ones(group.rows, np.bool_)
-    else:
-        mask = spec.keys.mask(arrays) if ranks is None else np.asarray(ranks.is_valid().to_numpy(zero_copy_only=False))
+    mask = spec.keys.mask(arrays) if ranks is None else np.asarray(ranks.is_valid().to_numpy(zero_copy_only=False))
+    mask = mask if spec.others is None else mask | may_hold(spec.others, keys)
     mask = mask if alive is None else mask & alive
     if not mask.any():
         return None

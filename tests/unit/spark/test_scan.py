@@ -5,9 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
+from deltamerge.protocol.predicate import ALWAYS
 from deltamerge.spark import scan
 
 LIMIT, MOST = 2_000_000, 128 << 20
@@ -35,7 +37,7 @@ def test_few_partners_let_a_task_bring_no_more_than_its_share(
     given: list[tuple[int, int]] = []
     monkeypatch.setattr(scan, "match_map", lambda spec, bins, limit, most: given.append((limit, most)))
     spark: Any = SimpleNamespace(range=lambda *_: _Frame())
-    spec: Any = SimpleNamespace(every=every)
+    spec: Any = SimpleNamespace(others=ALWAYS if every else None, schema=pa.schema([]))
     files: list[Any] = list(range(tasks))
     scan.match_frame(spark, spec, T.StructType([]), files, [64 << 20] * tasks, partners, LIMIT, MOST)
     assert given == [(rows, size)]

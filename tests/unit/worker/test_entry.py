@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 
 import deltamerge.spark.jobs  # noqa: F401  (registers what is shipped by value)
 import deltamerge.worker.write as write
+from deltamerge.protocol.predicate import ALWAYS, Compare
 from deltamerge.worker.apply import apply_changes
 from deltamerge.worker.entry import (
     Room,
@@ -108,9 +109,16 @@ def test_files_that_are_read_at_once_share_the_room(tmp_path: Path, tasks: list[
 
 
 def test_so_it_is_where_every_row_comes(tmp_path: Path, tasks: list[FileTask]) -> None:
-    whole = replace(scan_of(tmp_path, [5], ranked=True), every=True)
+    whole = replace(scan_of(tmp_path, [5], ranked=True), others=ALWAYS)
     assert values(ranked_rows(whole, tasks, Room(12, 1)), FILE) == [(-1,)]
     assert values(ranked_rows(whole, tasks, Room(12, BYTES)), "id", RANK) == [(id, 0 if id == 5 else None) for id in range(12)]
+
+
+def test_rows_without_a_partner_come_where_a_predicate_may_hold(tmp_path: Path, tasks: list[FileTask]) -> None:
+    spec = scan_of(tmp_path, [5], ranked=True)
+    some = replace(spec, others=Compare(("id",), ">=", pa.scalar(9, spec.schema.field("id").type)))
+    found = values(ranked_rows(some, tasks, Room(12, BYTES)), "id", RANK)
+    assert found == [(5, 0), (9, None), (10, None), (11, None)]
 
 
 def test_the_limit_is_for_each_bin(tmp_path: Path, tasks: list[FileTask]) -> None:

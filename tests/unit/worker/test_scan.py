@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deltamerge.worker.scan as scan
+from deltamerge.protocol.predicate import ALWAYS
 from deltamerge.worker.columns import PHYSICAL
 from deltamerge.worker.keys import KeyFilter, build_filter
 from deltamerge.worker.scan import FILE, POSITION_FIELDS, RANK, ROW, FileTask, ScanSpec, may_contain, open_parquet, scan_file
@@ -111,7 +112,7 @@ def test_a_filtered_scan_gives_the_rows_that_a_search_row_by_row_gives(found: Sc
         expected = [(*row, rank_of.get(found.key_of((row[2], row[1])))) for row in expected]
     with folder() as root:
         found.write(root)
-        spec = ScanSpec(store_at(root), found.schema, keys, found.ranked, every)
+        spec = ScanSpec(store_at(root), found.schema, keys, found.ranked, ALWAYS if every else None)
         task = found.task(root, 7)
         parts = [scanned(spec, replace(task, share=(number, shares))) for number in range(shares)]
     assert bag(row for part in parts for row in part) == bag(expected)
