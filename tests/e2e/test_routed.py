@@ -322,10 +322,10 @@ def test_which_tables_are_not_routed(
 def test_keys_meet_where_files_have_no_ranges_of_their_own(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
 ) -> None:
-    hold_no_source(monkeypatch)
+    read_by_workers(monkeypatch)
     monkeypatch.setattr(routing, "_LEAST_MEETINGS", 2)
     found = routes(monkeypatch)
-    changes = spark.createDataFrame(CHANGES, SCHEMA).alias("s")
+    changes = parquet(spark, tmp_path / "changes", CHANGES).alias("s")
 
     def merged(name: str, rows: list[tuple[Any, ...]], **limits: int) -> tuple[str, str]:
         table = make(spark, tmp_path / name, SCHEMA, rows, files=3)
@@ -343,11 +343,13 @@ def test_keys_meet_where_files_have_no_ranges_of_their_own(
     assert merged("apart", ROWS) == ("sent by k", "route")
     assert merged("mixed", mixed) == ("meet by k", "meet")
     assert merged("too wide", mixed, _HELD_BYTES=100)[1] == "join"
-    assert merged("too many keys", mixed, _KEYS_BYTES=40 * 20 - 1) == ("", "join")
-    assert merged("not too many", mixed, _KEYS_BYTES=40 * 20) == ("meet by k", "meet")
-    assert merged("too few different keys", mixed, _LEAST_MEETINGS=3) == ("", "join")
-    kinds = ["joined" if route is None else "met" if route.meetings else "straight" for route in found]
-    assert kinds == ["straight", "met", "joined", "joined", "met", "joined"]
+    assert merged("tasks by the table's keys", mixed, _KEYS_BYTES=40 * 20 // 2) == ("meet by k", "meet")
+    assert merged("too few different keys", mixed, _KEYS_BYTES=40 * 20 // 3) == ("", "join")
+    assert merged("too few for more tasks", mixed, _LEAST_MEETINGS=3) == ("", "join")
+    changes = changes.where("v > 0")
+    assert merged("read by Spark", mixed) == ("meet by k", "join")
+    kinds = ["joined" if route is None else f"met by {route.meetings}" if route.meetings else "straight" for route in found]
+    assert kinds == ["straight", "met by 2", "joined", "met by 2", "joined", "joined", "joined"]
 
 
 def test_a_row_that_is_hit_twice_is_refused_and_nothing_is_left(
@@ -688,6 +690,63 @@ def test_what_is_told_of_a_row_keeps_it_in_its_file(
         LEGAL["upsert"](table.merge(parquet(spark, tmp_path / "changes", CHANGES).alias("s"), "t.k = s.k")).execute()
     assert found[0] is not None
     assert not found[0].moves
+    assert (3, 1, "w3") in content(spark, tmp_path / "t")
+
+
+@pytest.mark.parametrize("name", ["upsert", "update"])
+def test_a_task_that_would_hold_too_much_leaves_the_merge_to_spark(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: list[DataFrame],
+    apart: None,
+    way: str,
+    name: str,
+) -> None:
+    joins = noted(monkeypatch, execute, "written_frame")
+    source = parquet(spark, tmp_path / "changes", [(7, 1, "long" * 5_000), (8, 1, "x"), (100, 1, "new")]).alias("s")
+    for key in (7, 9):
+        joined = key == 7 and name == "upsert"
+        table = make(spark, tmp_path / f"t{key}", SCHEMA, [(8, 0, "w"), *((key, n, "w") for n in range(500))], files=2)
+        with monkeypatch.context() as patches:
+            for module in (meet_module, owned_module):
+                patches.setattr(module, "HELD_BYTES", 1 << 20)
+            LEGAL[name](table.merge(source, "t.k = s.k")).execute()
+        assert len(joins) == joined
+        joins.clear()
+        assert not refused
+        found = Counter((k, v, w and w[:4]) for k, v, w in content(spark, tmp_path / f"t{key}"))
+        assert found[7, 1, "long" if name == "upsert" else None] == (500 if key == 7 else name == "upsert")
+        assert found[8, 1, "x" if name == "upsert" else None] == 1
+
+
+def test_one_column_of_the_keys_is_enough_if_it_has_many_values(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+) -> None:
+    read_by_workers(monkeypatch)
+    found = routes(monkeypatch)
+    for number, step in enumerate((1, 1 << 10, 1 << 15)):
+        rows = sorted(((n * step, v, w) for n, v, w in ROWS), key=lambda row: row[1] % 7)
+        table = make(spark, tmp_path / str(number), SCHEMA, rows, files=3)
+        changes = parquet(spark, tmp_path / f"s{number}", [(n * step, 10 * n, f"w{n}x") for n in (0, 9, 39)]).alias("s")
+        for condition in ("t.k = s.k AND t.w = s.w", "t.w = s.w AND t.v = s.v AND t.k = s.k"):
+            table.merge(changes, condition).whenMatchedDelete().execute()
+    keys = [None if route is None else set(route.keys) for route in found]
+    by_k, by_both = {("k", "k")}, {("v", "v"), ("k", "k")}
+    assert keys == [None, None, None, by_both, by_k, by_k]
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_rows_of_a_clustered_table_stay_where_they_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], clustered: bool
+) -> None:
+    found = routes(monkeypatch)
+    monkeypatch.setattr(routing, "clustering_columns", lambda snapshot: [("v",)] if clustered else [])
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    with conf(spark, MET):
+        LEGAL["upsert"](table.merge(parquet(spark, tmp_path / "changes", CHANGES).alias("s"), "t.k = s.k")).execute()
+    assert found[0] is not None
+    assert found[0].moves is not clustered
     assert (3, 1, "w3") in content(spark, tmp_path / "t")
 
 

@@ -146,6 +146,7 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
         plan.rewrite_share,
         change_file_spec(written) if plan.feed else None,
     )
+    result: pa.Table | None = None
     if changes is not None:
         changes = with_numbers(changes, plan.resolved)
         collisions = 0 if plan.folds_duplicates else repeated_positions(changes)
@@ -157,7 +158,7 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
         result = apply_here(spark, changes, spec, sizes, _description(pruned))
     elif (route := route or route_of(pruned)) is not None:
         result = route_merge(spark, pruned, route, spec, _description(pruned))
-    else:
+    if result is None:
         check_joined(pruned, lambda plan: change_query(spark, plan, tasks))
         rows = _ready(change_rows(change_query(spark, filtered(pruned), tasks)), pruned)
         result = collect(written_frame(rows, spec), _description(pruned), RESULT_TYPE)

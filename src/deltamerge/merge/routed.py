@@ -16,7 +16,6 @@ from deltamerge.log.transaction import delete_quietly
 from deltamerge.merge.clauses import Side
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.routing import Route
-from deltamerge.protocol.roaring import decode
 from deltamerge.protocol.schema import arrow_schema
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect
@@ -25,12 +24,13 @@ from deltamerge.spark.shuffle import partition_keys
 from deltamerge.spark.source_files import shares
 from deltamerge.spark.target import data_store, scan_spec
 from deltamerge.spark.writing import RESULT_TYPE
-from deltamerge.worker.meet import MeetSpec
+from deltamerge.worker.meet import REPEATED, MeetSpec
 from deltamerge.worker.owned import OwnedSpec
 from deltamerge.worker.results import ADD, CHANGE, COUNTS, MOVED, NEW, result_batch
 from deltamerge.worker.rewrite import ChangeSpec, ClauseAction
 from deltamerge.worker.route import RouteSpec
 from deltamerge.worker.scan import FileTask
+from deltamerge.worker.sized import TOO_LARGE
 from deltamerge.worker.source import NOT_READ, SourceSpec
 
 log = logging.getLogger("deltamerge.merge")
@@ -78,18 +78,32 @@ class Met:
 
     def results(self, rows: Frame, refers: bool, change: ChangeSpec) -> Frame:
         """Matched, then written; what moves is only deleted if new rows are only referred to."""
-        owned = replace(self.spec.owned, refers=refers)
-        if not (refers and self.spec.moves):
-            return met_frame(rows, replace(self.spec, owned=owned, moves=False), self.bins, change)
-        assert owned.matched is not None
-        clauses = list(change.clauses)
-        clauses[owned.matched.number] = ClauseAction("delete")
-        spec = replace(self.spec, owned=replace(owned, written=pa.schema([])))
-        return met_frame(rows, spec, self.bins, replace(change, clauses=tuple(clauses)))
+        owned, moves = replace(self.spec.owned, refers=refers), refers and self.spec.moves
+        if moves:
+            assert owned.matched is not None
+            clauses = list(change.clauses)
+            clauses[owned.matched.number] = ClauseAction("delete")
+            change = replace(change, clauses=tuple(clauses))
+        if refers and (moves or owned.matched is None or not owned.matched.values):
+            owned = replace(owned, written=pa.schema([]))  # nothing but deletions is sent
+        return met_frame(rows, replace(self.spec, owned=owned, moves=moves), self.bins, change)
 
 
-def route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: ChangeSpec, description: str) -> pa.Table:
-    """Route, match and write; result rows. Raises DeltaMergeError; files of ended tasks may stay, for vacuum."""
+def route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: ChangeSpec, description: str) -> pa.Table | None:
+    """Route, match and write; result rows. None where a task would hold too much, which a join spills.
+
+    Raises DeltaMergeError; files of ended tasks may stay, for vacuum.
+    """
+    try:
+        return _route_merge(spark, pruned, route, change, description)
+    except DeltaMergeError as error:
+        if error.condition != TOO_LARGE:
+            raise
+        log.info("%s: Spark joins: %s", pruned.plan.resolved.snapshot.store.url, error.detail)
+        return None
+
+
+def _route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: ChangeSpec, description: str) -> pa.Table:
     source, snapshot = pruned.source, pruned.plan.resolved.snapshot
     owned = _owned_spec(pruned, route)
     way = _way(pruned, route, owned, change)
@@ -105,11 +119,13 @@ def route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: Change
         try:
             if route.deciding and source.rows <= 8 * _PLACES_BYTES:
                 some = replace(files, columns=route.deciding, placed=True)
-                found = run(routed_files(spark, some, way.first), refers=True)
-                if not route.moves or _moved_once(found, owned):
+                try:
+                    found = run(routed_files(spark, some, way.first), refers=True)
                     return _with_new(spark, pruned, found, owned, change, files, description)
-                log.info("%s: source rows match several rows: they are sent to the files", snapshot.store.url)
-                delete_quietly(snapshot, _written(found))
+                except DeltaMergeError as error:
+                    if error.condition != REPEATED:
+                        raise
+                    log.info("%s: whole rows are sent to the files: %s", snapshot.store.url, error.detail)
             return run(routed_files(spark, files, way.first))
         except DeltaMergeError as error:
             if error.condition != NOT_READ:
@@ -125,7 +141,7 @@ def _way(pruned: PrunedPlan, route: Route, owned: OwnedSpec, change: ChangeSpec)
     owners = tuple(partition_keys(len(route.ranges.files) + inserters))
     if not route.meetings:
         return Straight(RouteSpec(route.key, route.ranges, inserters, owners), owned)
-    spec = MeetSpec(owned, route.table_key, tuple(partition_keys(route.meetings)), owners, route.moves)
+    spec = MeetSpec(owned, route.keys, tuple(partition_keys(route.meetings)), owners, route.moves)
     return Met(spec, [[change.files[file] for file in files] for files in route.ranges.files])
 
 
@@ -151,17 +167,6 @@ def _source_spec(pruned: PrunedPlan) -> SourceSpec:
     schema = arrow_schema(plan.resolved.scope.source.select(list(plan.source_columns)))
     stamps = {file.name: file.stamp for file in pruned.source.files}
     return SourceSpec(data_store(plan.resolved.snapshot.store), schema, shares(pruned.source.files), stamps)
-
-
-def _moved_once(found: pa.Table, owned: OwnedSpec) -> bool:
-    """Whether as many source rows stand for updated ones as were updated: then each for one.
-
-    That a row was hit twice is told elsewhere.
-    """
-    assert owned.matched is not None
-    counts = _counts(found)
-    moved = sum(len(decode(part).positions()) for parts in _places(found, (MOVED,)).values() for part in parts)
-    return bool(counts[-1]) or int(counts[owned.matched.number]) == moved
 
 
 def _with_new(

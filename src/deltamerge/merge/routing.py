@@ -7,13 +7,15 @@ clauses without conditions that copy the source's columns; everything else is le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.log.clustering import clustering_columns
 from deltamerge.log.files import FileChunk
 from deltamerge.log.statistics import bounds_of
 from deltamerge.merge.clauses import Action, Side
@@ -38,12 +40,11 @@ _OWNER_BYTES = 24 << 20
 _MOST_OWNERS = 512
 # What the changed rows of a task's files may take in memory.
 _HELD_BYTES = 256 << 20
-# What the keys of the table's rows may take altogether, if they all had the same: then they would meet at one task.
-_KEYS_BYTES = 512 << 20
-# A task where rows meet has so many bytes of the source; there are at least so many tasks, and for each so many possible keys.
-_MEETING_BYTES = 48 << 20
+# A task where rows meet has so many bytes of the source, or of the keys of the table's rows; there are at least so many tasks.
+_MEETING_BYTES, _KEYS_BYTES = 48 << 20, 16 << 20
 _LEAST_MEETINGS, _MOST_MEETINGS = 4, 512
-_KEYS_OF_EACH = 16
+# For each of them there are so many possible keys; and so many where only some columns of the keys can be hashed.
+_KEYS_OF_EACH, _KEYS_OF_SOME = 16, 1 << 20
 # What a text takes, or something nested, where nobody has counted.
 _VARYING_BYTES = 32
 _RANGED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
@@ -53,18 +54,16 @@ _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Route:
-    """How a merge is routed: by which column of the source, and which of the table, which task owns which files, and what the
-    clauses do.
+    """How a merge is routed: by which column of the source, which task owns which files, and what the clauses do.
 
     `overlap` says how many tasks a source row would be sent to, about, by its key; `most` how many rows the files of a task
     have at most; `span` how many keys there can be in the table, 0 if that is not known. `deciding` are the source's columns
     that matching and updating take, if they are few of those that are inserted, else (). The keys of both sides meet at as
-    many tasks as `meetings`; 0 says that each source row goes straight to the owners of its key. With `moves` an updated row
-    may be written elsewhere than it was, as nothing of it is kept.
+    many tasks as `meetings`, by some columns of the table and the source; 0 says that each source row goes straight to the
+    owners of its key. With `moves` an updated row may be written elsewhere than it was, as nothing of it is kept.
     """
 
     key: str
-    table_key: str
     ranges: Ranges = field(repr=False)
     overlap: float
     most: int
@@ -72,13 +71,15 @@ class Route:
     clauses: Mapping[Side, RoutedClause]
     deciding: tuple[str, ...]
     meetings: int = 0
+    keys: tuple[tuple[str, str], ...] = ()
     moves: bool = False
 
     @property
     def text(self) -> str:
         """Where rows go, in words."""
         if self.meetings:
-            return f"rows of both sides meet by {self.key}; those that change go to the tasks that own the files"
+            columns = ", ".join(source for _, source in self.keys)
+            return f"rows of both sides meet by {columns} if workers can read it; changes go to the tasks that own the files"
         return f"rows are sent by {self.key} to the tasks that own the files"
 
 
@@ -96,30 +97,44 @@ def route_of(pruned: PrunedPlan) -> Route | None:
         return None
     if not all(_is_looked_up(plan.resolved, pair) for pair in plan.pairs):
         return None
-    routes = [_route(pruned, pair, clauses) for pair in plan.pairs if _is_ranged(plan.resolved, pair)]
+    ranged = [pair for pair in plan.pairs if _is_ranged(plan.resolved, pair)]
+    routes = [_route(pruned, pair, clauses) for pair in ranged]
     if not routes:
         return None
     straight = min(routes, key=lambda route: route.overlap)
-    met = _met(pruned, max(routes, key=lambda route: route.span))
+    met = _met(pruned, straight, ranged, routes)
     if plan.strategy in SENT:
         return met if plan.strategy is Strategy.MEET else straight
-    route = straight if straight.overlap <= _OVERLAP else met if _is_spread(pruned, met) else None
+    # What Spark reads it joins as fast as it sends it twice.
+    route = straight if straight.overlap <= _OVERLAP else met if pruned.source.files and _is_spread(plan, met) else None
     return route if route is not None and _fits(pruned, route) else None
 
 
-def _met(pruned: PrunedPlan, route: Route) -> Route:
-    """The route by a column, if the rows of both sides meet."""
-    meetings = int(np.clip(pruned.source.bytes // _MEETING_BYTES, _LEAST_MEETINGS, _MOST_MEETINGS))
+def _met(pruned: PrunedPlan, route: Route, pairs: Sequence[KeyPair], routes: Sequence[Route]) -> Route:
+    """A route if the rows of both sides meet, by all `pairs`, of which each has one of the `routes`.
+
+    By one column alone if it has many keys: rows that are alike in it are matched faster where they are together.
+    """
+    widest = max(range(len(routes)), key=lambda at: routes[at].span)
+    if routes[widest].span >= _KEYS_OF_SOME:
+        pairs, routes = [pairs[widest]], [routes[widest]]
+    wanted = max(pruned.source.bytes // _MEETING_BYTES, _key_bytes(pruned) // _KEYS_BYTES)
     moves = bool(pruned.source.files) and _moves(pruned.plan, route.clauses)
-    deciding = tuple(sorted(pair.source for pair in pruned.plan.pairs)) if moves else route.deciding
-    return replace(route, meetings=meetings, moves=moves, deciding=deciding)
+    return replace(
+        route,
+        meetings=max(_LEAST_MEETINGS, min(wanted, _MOST_MEETINGS)),
+        keys=tuple((pair.target, pair.source) for pair in pairs),
+        span=prod(route.span for route in routes),
+        moves=moves,
+        deciding=tuple(sorted(pair.source for pair in pruned.plan.pairs)) if moves else route.deciding,
+    )
 
 
 def _moves(plan: MergePlan, clauses: Mapping[Side, RoutedClause]) -> bool:
     """Whether an updated row is a whole source row, which is as if it had been deleted and that one inserted."""
     matched, inserts = clauses.get(Side.MATCHED), clauses.get(Side.NOT_MATCHED)
     after = plan.resolved.after
-    if matched is None or plan.feed or tracking_columns(after.protocol, after.metadata) is not None:
+    if matched is None or plan.feed or tracking_columns(after.protocol, after.metadata) is not None or clustering_columns(after):
         return False
     values = dict(matched.values)
     return values.keys() == set(plan.resolved.schema.names) and (inserts is None or dict(inserts.values) == values)
@@ -134,12 +149,18 @@ def _fits(pruned: PrunedPlan, route: Route) -> bool:
     return route.most * max(width, source.bytes // max(1, source.rows)) <= _HELD_BYTES
 
 
-def _is_spread(pruned: PrunedPlan, met: Route) -> bool:
-    """Whether the table's keys can be held where they meet: many different ones, and not too many if one were in all rows."""
+def _is_spread(plan: MergePlan, met: Route) -> bool:
+    """Whether there are many different keys to meet by, so that no task has most of the rows."""
+    possible = _KEYS_OF_EACH * met.meetings
+    return met.span >= (possible if len(met.keys) == len(plan.pairs) else max(possible, _KEYS_OF_SOME))
+
+
+def _key_bytes(pruned: PrunedPlan) -> int:
+    """About the bytes of the keys and places of the table's rows."""
     types = (arrow_type(_field_type(pruned.plan.resolved.scope.target, pair.target)) for pair in pruned.plan.pairs)
     place = sum(field.type.bit_width // 8 for field in POSITION_FIELDS)
-    held = int(pruned.row_counts.sum()) * (place + sum(map(_width, types)))
-    return held <= _KEYS_BYTES and met.span >= _KEYS_OF_EACH * met.meetings
+    each: int = place + sum(map(_width, types))
+    return int(pruned.row_counts.sum()) * each
 
 
 def _width(type: pa.DataType) -> int:
@@ -226,7 +247,7 @@ def _route(pruned: PrunedPlan, pair: KeyPair, clauses: Mapping[Side, RoutedClaus
     most = max(int(rows[list(cell)].sum()) for cell in ranges.files)
     least, greatest = low[order].min(initial=_GREATEST), high[order].max(initial=_LEAST)
     span = 0 if least == _LEAST else max(0, int(greatest) - int(least) + 1)
-    return Route(pair.source, pair.target, ranges, overlap, most, span, clauses, deciding)
+    return Route(pair.source, ranges, overlap, most, span, clauses, deciding)
 
 
 def _limits(pruned: PrunedPlan, column: str) -> tuple[Numbers, Numbers, Numbers]:

@@ -89,7 +89,8 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
 def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:
     """What a merge into the newest version would do; its source is evaluated, nothing is written. Raises DeltaMergeError."""
     plan = planned(spark, table, spec)
-    return preview(spark, prune(plan, materialize(chosen_rows(plan), plan.source_columns, plan.bounded)))
+    source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _reading(plan, 0))
+    return preview(spark, prune(plan, source))
 
 
 def performed(

@@ -13,32 +13,41 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.worker.owned import OwnedSpec, changed_rows, clause_rows, new_places, source_keys
+from deltamerge.worker.owned import HELD_BYTES, OwnedSpec, changed_rows, clause_pieces, clause_rows, new_places, source_keys
 from deltamerge.worker.pairs import OFTEN, Hits, Indices, few_of_each, pairs_of
-from deltamerge.worker.route import Ranges, RouteSpec, numbers, payloads, routed, split, spread
+from deltamerge.worker.refusal import Refused
+from deltamerge.worker.route import Ranges, RouteSpec, payloads, routed, split, spread
 from deltamerge.worker.scan import FILE, ROW, FileTask, scan_file
+from deltamerge.worker.sized import Held
 from deltamerge.worker.source import BIN, PLACE
 from deltamerge.worker.streams import read_stream
 
 # The tasks of payloads whose rows are not changed ones, but places of source rows: of those that are inserted, and of those that
 # take the place of a row of the table, elsewhere.
 _NEW, _MOVED = -1, -2
+# Said of a source row that would have to be written in several places: what is only told of places can't say so.
+REPEATED = "DELTAMERGE_KEYS_REPEATED"
+# What the keys of the table's rows at one task may take; as much again goes to matching them, several times.
+_TABLE_BYTES = 128 << 20
 _CHUNK_BYTES = 64 << 20
 _CHUNK_ROWS = 1 << 20
+_DELETED_ROWS = 1 << 16
+# So many neighbours of the source, as a power of two, are told to one task; those of other bins elsewhere.
+_TOGETHER, _FAR = 16, 7_919
 _NOWHERE = Ranges(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
 @dataclass(frozen=True)
 class MeetSpec:
-    """Where rows meet: those of the source by its column `key`, those of the table by `table_key`, spread over the tasks that
-    Spark's partitioning finds by the numbers `meetings`; and where changed rows go: to the tasks of the numbers `owners`.
+    """Where rows meet: by the `keys`, columns of the table and of the source, spread over the tasks that Spark's partitioning
+    finds by the numbers `meetings`; and where changed rows go: to the tasks of the numbers `owners`.
 
     Of these the first own the files that `owned.ranges` names, and the others insert rows. With `moves` an updated row is
     only deleted, and the source row that takes its place referred to, as new ones are.
     """
 
     owned: OwnedSpec
-    table_key: str
+    keys: tuple[tuple[str, str], ...]
     meetings: tuple[int, ...] = field(repr=False)
     owners: tuple[int, ...] = field(repr=False)
     moves: bool = False
@@ -46,12 +55,20 @@ class MeetSpec:
     @property
     def source(self) -> RouteSpec:
         """Where source rows go."""
-        return RouteSpec(self.owned.key, _NOWHERE, len(self.meetings), self.meetings)
+        return self._route(self.source_columns, is_table=False)
 
     @property
     def table(self) -> RouteSpec:
         """Where the table's rows go."""
-        return RouteSpec(self.table_key, _NOWHERE, len(self.meetings), self.meetings, is_table=True)
+        return self._route(tuple(table for table, _ in self.keys), is_table=True)
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        """The source's columns by which rows meet."""
+        return tuple(source for _, source in self.keys)
+
+    def _route(self, columns: tuple[str, ...], is_table: bool) -> RouteSpec:
+        return RouteSpec(columns[0], _NOWHERE, len(self.meetings), self.meetings, is_table, columns)
 
     @property
     def inserters(self) -> int:
@@ -79,6 +96,7 @@ class Meeting:
         self._table: pa.Table | None = None
         self._waiting: list[pa.Table] = []
         self._hits = Hits()
+        self._held_bytes = Held(_TABLE_BYTES)
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of `ROUTED` in and out."""
@@ -93,6 +111,7 @@ class Meeting:
         if is_table:
             if self._table is not None:
                 raise RuntimeError("a row of the table came after it had been matched")
+            self._held_bytes.add(rows)
             self._parts.append(rows)
             return
         self._waiting.append(rows)
@@ -119,13 +138,13 @@ class Meeting:
         places, partners = pairs
         first = self._hits.add(places)
         if owned.matched is not None and first.any():
-            files, rows = _where(held, places[first])
+            partners, (files, rows) = partners[first], _where(held, places[first])
             if self._spec.moves:
-                yield from self._places(source, np.unique(partners[first]), _MOVED)
-                changed = changed_rows(owned, owned.matched, source, len(files), files, rows)
+                yield from self._moved(source, partners)
+                yield from self._sent(changed_rows(owned, owned.matched, source, len(files), files, rows))
             else:
-                changed = clause_rows(owned, owned.matched, source, partners[first], files, rows)
-            yield from self._sent(changed, files)
+                for changed in clause_pieces(owned, owned.matched, source, partners, files, rows):
+                    yield from self._sent(changed)
         if owned.inserts is not None:
             hit = pc.fill_null(pc.is_in(own, value_set=pc.unique(ranks.drop_null())), False)
             yield from self._inserted(source, np.flatnonzero(~np.asarray(hit.to_numpy(zero_copy_only=False))))
@@ -137,28 +156,40 @@ class Meeting:
         if spec.owned.refers:
             yield from self._places(source, alone, _NEW)
             return
-        tasks = len(spec.owned.ranges.files) + spread(self._keys(source, alone), spec.inserters)
+        tasks = len(spec.owned.ranges.files) + spread(source, spec.source_columns, spec.inserters)[alone]
         yield from self._payloads(clause_rows(spec.owned, spec.owned.inserts, source, alone), tasks)
 
-    def _places(self, source: pa.Table, chosen: Indices, kind: int) -> Iterator[pa.RecordBatch]:
-        """The places of some source rows, by their keys, too."""
-        tasks = spread(self._keys(source, chosen), len(self._spec.owners))
-        for task, rows in split(source.select([BIN, PLACE]).take(pa.array(chosen)), np.arange(len(chosen)), tasks):
-            yield from payloads(self._spec.owners[task], kind, rows)
+    def _moved(self, source: pa.Table, partners: Indices) -> Iterator[pa.RecordBatch]:
+        """The places of source rows that stand for updated ones.
 
-    def _keys(self, source: pa.Table, chosen: Indices) -> Indices:
-        return numbers(source.column(self._spec.owned.key).take(pa.array(chosen)))[0]
+        Raises Refused (`REPEATED`) for one that stands for several: a place can't be told twice.
+        """
+        rows, counts = np.unique(partners, return_counts=True)
+        if (counts > 1).any():
+            raise Refused(REPEATED, "A source row matches several rows of the table.")
+        yield from self._places(source, rows, _MOVED)
+
+    def _places(self, source: pa.Table, chosen: Indices, kind: int) -> Iterator[pa.RecordBatch]:
+        """The places of some source rows, neighbours together, so that a bit is enough for each."""
+        found = source.select([BIN, PLACE]).take(pa.array(chosen))
+        bins, places = found.column(BIN).to_numpy().astype(np.int64), found.column(PLACE).to_numpy()
+        tasks = (bins * _FAR + (places >> _TOGETHER)) % len(self._spec.owners)
+        for task, rows in split(found, np.arange(len(chosen)), tasks):
+            yield from payloads(self._spec.owners[task], kind, rows)
 
     def _deleted(self) -> Iterator[pa.RecordBatch]:
         """The rows of the table without a partner, which a NOT MATCHED BY SOURCE clause deletes."""
         owned, held = self._spec.owned, self._held()
-        if owned.by_source is not None:
-            files, rows = _where(held, self._hits.without(np.arange(held.num_rows)))
-            yield from self._sent(changed_rows(owned, owned.by_source, pa.table({}), len(files), files, rows), files)
+        if owned.by_source is None:
+            return
+        alone = self._hits.without(np.arange(held.num_rows))
+        for start in range(0, len(alone), _DELETED_ROWS):
+            files, rows = _where(held, alone[start : start + _DELETED_ROWS])
+            yield from self._sent(changed_rows(owned, owned.by_source, pa.table({}), len(files), files, rows))
 
-    def _sent(self, rows: pa.Table, files: Indices) -> Iterator[pa.RecordBatch]:
+    def _sent(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Changed rows on their way to the owners of their files."""
-        yield from self._payloads(rows, self._owner_of[files])
+        yield from self._payloads(rows, self._owner_of[rows.column(FILE).to_numpy()])
 
     def _payloads(self, rows: pa.Table, tasks: Indices) -> Iterator[pa.RecordBatch]:
         for task, part in split(rows, np.arange(len(tasks)), tasks):
@@ -176,6 +207,7 @@ class Settled:
     def __init__(self) -> None:
         self._held: dict[int, list[pa.Table]] = {}
         self._places: dict[int, list[pa.Table]] = {_NEW: [], _MOVED: []}
+        self._held_bytes = Held(HELD_BYTES)
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of `ROUTED` in, changed rows out: inserted ones as they come, then those of each file by position."""
@@ -187,6 +219,7 @@ class Settled:
                 elif rows.column(FILE).null_count:
                     yield from rows.to_batches()
                 else:
+                    self._held_bytes.add(rows)
                     for file, part in split(rows, np.arange(rows.num_rows), rows.column(FILE).to_numpy()):
                         self._held.setdefault(file, []).append(part)
         for file in sorted(self._held):

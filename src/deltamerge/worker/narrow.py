@@ -1,4 +1,4 @@
-"""For which rows of a table a predicate may hold, by values that Arrow surely compares as Spark does: whole numbers, dates, times."""
+"""For which rows of a table a predicate may hold, as far as Arrow compares values as Spark does: whole numbers, dates, times."""
 
 from __future__ import annotations
 

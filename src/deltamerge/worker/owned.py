@@ -1,7 +1,7 @@
 """The second half of a routed merge: a task owns some files of the table, and all source rows that can match theirs come to it.
 
 Source rows are matched as they come, a chunk at a time; what is held of them are those that change a row of the task's files,
-two for each at most: a second one tells that the match is ambiguous.
+two for each at most: a second one tells that the match is ambiguous. Where that is too much, Spark joins.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from deltamerge.worker.pairs import OFTEN, Hits, Indices, few_of_each, pairs_of
 from deltamerge.worker.rewrite import CLAUSE, conform_column
 from deltamerge.worker.route import Ranges, numbers
 from deltamerge.worker.scan import POSITION_FIELDS, RANK, ROW, FileTask, ScanSpec, scan_file
+from deltamerge.worker.sized import Held, pieces
 from deltamerge.worker.source import BIN, PLACE
 from deltamerge.worker.streams import read_stream
 
 SourceKeys = tuple[KeyFilter, pa.Array]
+# What a task may hold of rows that change its files.
+HELD_BYTES = 512 << 20
 _CHUNK_BYTES = 64 << 20
 _CHUNK_ROWS = 1 << 20
 
@@ -79,6 +82,7 @@ class Owner:
         self._changed: dict[int, list[pa.Table]] = {}
         self._hits: dict[int, Hits] = {}
         self._new: list[pa.Table] = []
+        self._held = Held(HELD_BYTES)
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of `ROUTED` in, changed rows out: inserted ones first, then those of each of the task's files by position."""
@@ -130,8 +134,9 @@ class Owner:
                 continue
             first = self._hits[file].add(positions)
             if spec.matched is not None and first.any():
-                chosen = positions[first]
-                self._changed[file].append(clause_rows(spec, spec.matched, source, partners[first], file, chosen))
+                for rows in clause_pieces(spec, spec.matched, source, partners[first], file, positions[first]):
+                    self._held.add(rows)
+                    self._changed[file].append(rows)
             matched |= hit
         if spec.inserts is not None:
             alone = self._unmatched(source, np.flatnonzero(~matched))
@@ -199,6 +204,15 @@ def new_places(found: list[pa.Table]) -> Iterator[tuple[int, Indices]]:
         bins, places = rows.column(BIN).to_numpy(), rows.column(PLACE).to_numpy()
         for number in np.unique(bins).tolist():
             yield number, np.sort(places[bins == number])
+
+
+def clause_pieces(
+    spec: OwnedSpec, clause: RoutedClause, source: pa.Table, chosen: Indices, files: Any, positions: Indices
+) -> Iterator[pa.Table]:
+    """Changed rows of a file, or of one file each, in pieces: one long source row may have many partners."""
+    for piece in pieces(source.select(clause.columns), chosen):
+        place = files if isinstance(files, int) else files[piece]
+        yield clause_rows(spec, clause, source, chosen[piece], place, positions[piece])
 
 
 def clause_rows(

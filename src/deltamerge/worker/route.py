@@ -5,7 +5,7 @@ Rows travel as Arrow streams, so that Spark, which moves them, never takes one a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from deltamerge.worker.bloom import key_hashes
 from deltamerge.worker.streams import stream_array
 
 Numbers = npt.NDArray[np.int64]
@@ -51,10 +52,10 @@ class Ranges:
 class RouteSpec:
     """Where source rows go: `key` names the column that is looked up in `ranges`.
 
-    Rows that fall into no range are spread by their keys over `inserters` tasks above those that own files, and go nowhere if
-    there are none. `partitions` has for each task a number that Spark's partitioning sends there. Where a row goes depends on
-    its key alone, so that a task that runs again sends the same. Of rows that are the table's the task is written as
-    `~task`, which is below those of the source.
+    Rows that fall into no range are spread by that column, or by those of `spread_by`, over `inserters` tasks above those that
+    own files, and go nowhere if there are none. `partitions` has for each task a number that Spark's partitioning sends there.
+    Where a row goes depends on its key alone, so that a task that runs again sends the same. Of rows that are the table's the
+    task is written as `~task`, which is below those of the source.
     """
 
     key: str
@@ -62,6 +63,7 @@ class RouteSpec:
     inserters: int
     partitions: tuple[int, ...] = field(repr=False)
     is_table: bool = False
+    spread_by: tuple[str, ...] = ()
 
     @property
     def owners(self) -> int:
@@ -96,7 +98,8 @@ def _sent(spec: RouteSpec, table: pa.Table) -> Iterator[pa.RecordBatch]:
     last = np.where(known, last, first)
     if spec.inserters:
         alone = np.flatnonzero(first == last)
-        for task, rows in split(table, alone, spec.owners + spread(keys[alone], spec.inserters)):
+        tasks = spec.owners + spread(table, spec.spread_by or (spec.key,), spec.inserters)
+        for task, rows in split(table, alone, tasks[alone]):
             yield from payloads(spec.partitions[task], ~task if spec.is_table else task, rows)
     for step in range(int((last - first).max(initial=0))):
         places = np.flatnonzero(last - first > step)
@@ -104,10 +107,10 @@ def _sent(spec: RouteSpec, table: pa.Table) -> Iterator[pa.RecordBatch]:
             yield from payloads(spec.partitions[task], task, rows)
 
 
-def spread(keys: Numbers, count: int) -> Numbers:
-    """A number below `count` for each key."""
-    mixed = (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)
-    return np.asarray((mixed % np.uint64(count)).astype(np.int64))
+def spread(table: pa.Table, columns: Sequence[str], count: int) -> Numbers:
+    """A number below `count` for each row, by the whole numbers, dates or times in some columns."""
+    hashes, _ = key_hashes([table.column(name) for name in columns], [False] * len(columns))
+    return np.asarray(hashes % np.uint32(count), np.int64)
 
 
 def split(table: pa.Table, places: Numbers, groups: Numbers) -> Iterator[tuple[int, pa.Table]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -16,11 +17,13 @@ from deltamerge.worker import meet
 from deltamerge.worker.meet import Meeting, MeetSpec, Settled
 from deltamerge.worker.owned import OwnedSpec, RoutedClause
 from deltamerge.worker.pairs import Hits
+from deltamerge.worker.refusal import Refused
 from deltamerge.worker.rewrite import CLAUSE
 from deltamerge.worker.route import Ranges, routed
 from deltamerge.worker.scan import FILE, ROW, ScanSpec
 from deltamerge.worker.source import BIN, PLACE
 from deltamerge.worker.store import DataStore
+from deltamerge.worker.streams import read_stream
 
 KEYS = st.one_of(st.none(), st.integers(-9, 9))
 FILES = ((0, 2), (1,))
@@ -44,7 +47,7 @@ def meeting(
         refers,
     )
     owners = tuple(range(200, 202 + 2 * inserts))
-    return MeetSpec(owned, "k", tuple(range(100, 100 + tasks)), owners, moves)
+    return MeetSpec(owned, (("k", "k"),), tuple(range(100, 100 + tasks)), owners, moves)
 
 
 def table_of(spec: MeetSpec, keys: list[int | None]) -> pa.Table:
@@ -112,7 +115,13 @@ def test_rows_that_change_go_to_the_owners_of_their_files(
 @given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.booleans(), st.integers(1, 40))
 def test_rows_are_referred_to_by_their_places(held: list[int | None], keys: list[int | None], inserts: bool, chunk: int) -> None:
     spec = meeting(inserts=inserts, gone=False, refers=True, moves=True)
+    repeats = any(key is not None and key in keys and held.count(key) > 1 for key in held)
     with patch.multiple(meet, _CHUNK_ROWS=chunk):
+        if repeats:
+            with pytest.raises(Refused, match="several rows") as caught:
+                sent(spec, table_of(spec, held), source_of(keys))
+            assert caught.value.condition == "DELTAMERGE_KEYS_REPEATED"
+            return
         found = sent(spec, table_of(spec, held), source_of(keys))
     told: dict[str, list[tuple[int, int]]] = {"new": [], "moved": []}
     deleted = 0
@@ -153,6 +162,48 @@ def test_rows_of_the_table_come_first() -> None:
     source = list(routed(spec.source, [source_of([1])]))
     with patch.multiple(meet, _CHUNK_ROWS=1), pytest.raises(RuntimeError, match="after it had been matched"):
         list(Meeting(spec).changes([*source, *table]))
+
+
+def test_neighbours_are_told_to_one_task() -> None:
+    spec = meeting(gone=False, refers=True)
+    keys = list(range(200_000))
+    found = sent(spec, table_of(spec, []), source_of(keys))
+    blocks: dict[tuple[int, int], set[int]] = {}
+    for partition, batches in found.items():
+        settled = Settled()
+        assert not list(settled.changes(batches))
+        for number, places in settled.new():
+            for block in np.unique(places >> 16).tolist():
+                blocks.setdefault((number, block), set()).add(partition)
+    assert set(map(len, blocks.values())) == {1}
+    assert len(set().union(*blocks.values())) > 1
+
+
+def test_a_long_row_that_many_rows_match_is_sent_in_pieces() -> None:
+    spec = meeting(gone=False, inserts=False, tasks=1)
+    spec = replace(spec, owned=replace(spec.owned, written=pa.schema([("v", pa.string())])))
+    source = pa.table({"k": [7, 8], "v": ["x" * 100_000, "y"]})
+    table = table_of(spec, [7] * 2_000 + [8])
+    batches = [*routed(spec.table, [table]), *routed(spec.source, [source])]
+    rows = [read_stream(batch.column(2)[0]) for batch in Meeting(spec).changes(batches)]
+    assert max(part.nbytes for part in rows) < 24 << 20
+    assert sum(part.num_rows for part in rows) == 2_001
+    assert {part["v"][0].as_py()[:1] for part in rows} <= {"x", "y"}
+    with patch.object(meet, "HELD_BYTES", 64 << 20), pytest.raises(Refused, match="more than 64 MB") as caught:
+        list(Settled().changes(Meeting(spec).changes(batches)))
+    assert caught.value.condition == "DELTAMERGE_TASK_TOO_LARGE"
+    with patch.object(meet, "_TABLE_BYTES", 1_000), pytest.raises(Refused, match="more than 0 MB"):
+        list(Meeting(spec).changes(batches))
+
+
+def test_deletions_are_sent_in_pieces() -> None:
+    spec = meeting(update=False, inserts=False, tasks=1)
+    table = table_of(spec, list(range(1_000)))
+    with patch.object(meet, "_DELETED_ROWS", 64):
+        found = sent(spec, table, source_of([5]))
+    rows = [read_stream(batch.column(2)[0]) for batches in found.values() for batch in batches]
+    assert max(part.num_rows for part in rows) <= 64
+    assert sum(part.num_rows for part in rows) == 999
 
 
 def test_hits_are_counted_twice_at_most() -> None:

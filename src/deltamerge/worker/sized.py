@@ -1,0 +1,56 @@
+"""How much of what is made of source rows a task may hold, and pieces of it that are small enough to be made at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltamerge.worker.pairs import Indices
+from deltamerge.worker.refusal import Refused
+
+TOO_LARGE = "DELTAMERGE_TASK_TOO_LARGE"
+_PIECE_BYTES = 16 << 20
+
+
+class Held:
+    """The bytes of tables that a task holds. Raises Refused (`TOO_LARGE`) above `most`: then Spark joins, which spills."""
+
+    def __init__(self, most: int) -> None:
+        self._left = self._most = most
+
+    def add(self, rows: pa.Table) -> None:
+        """Count a table that is held from now on."""
+        self._left -= rows.nbytes
+        if self._left < 0:
+            raise Refused(TOO_LARGE, f"A task would hold more than {self._most >> 20} MB of rows that come to it.")
+
+
+def pieces(source: pa.Table, chosen: Indices) -> Iterator[slice]:
+    """Slices of the source rows `chosen`, which may repeat, each of about 16 MB at most: one long row may stand for many."""
+    if not len(chosen):
+        return
+    number = np.cumsum(_row_bytes(source)[chosen]) // _PIECE_BYTES
+    cuts = np.flatnonzero(np.diff(number)) + 1
+    for start, end in pairwise([0, *cuts.tolist(), len(chosen)]):
+        yield slice(start, end)
+
+
+def _row_bytes(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """About the bytes of each row; nested values count as their column's average."""
+    total = np.ones(rows.num_rows, np.int64)
+    for column in rows.columns:
+        total += _value_bytes(column, rows.num_rows)
+    return total
+
+
+def _value_bytes(column: Any, rows: int) -> Any:
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
+    return max(1, column.nbytes // max(1, rows))
