@@ -271,7 +271,9 @@ def test_a_clause_that_raises_tells_its_own_error(spark: SparkSession, table: De
 def test_a_strategy_that_is_none(spark: SparkSession, table: DeltaTable, path: Path, untouchable: DataFrame) -> None:
     spark.conf.set("spark.deltamerge.strategy", "fast")
     try:
-        with refused(path, IllegalArgumentException, "DELTAMERGE_INVALID_STRATEGY", "'fast'", hint="auto, arrow, route, join"):
+        with refused(
+            path, IllegalArgumentException, "DELTAMERGE_INVALID_STRATEGY", "'fast'", hint="auto, arrow, route, meet, join"
+        ):
             table.merge(untouchable, ON).whenMatchedDelete().execute()
     finally:
         spark.conf.unset("spark.deltamerge.strategy")

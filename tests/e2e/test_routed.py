@@ -289,11 +289,12 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_which_conditions_are_routed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str, way: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str
 ) -> None:
     found = routes(monkeypatch)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
-    table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), condition).whenMatchedDelete().execute()
+    with conf(spark, ROUTED):
+        table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), condition).whenMatchedDelete().execute()
     assert (found[0] is not None) is CONDITIONS[condition]
 
 
@@ -319,6 +320,7 @@ def test_which_tables_are_not_routed(
     assert (3, 1, "w3") in content(spark, tmp_path / "t")
 
 
+@pytest.mark.classic
 def test_keys_meet_where_files_have_no_ranges_of_their_own(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
 ) -> None:
@@ -601,6 +603,7 @@ def test_rows_in_the_ranges_of_several_files_are_inserted_once(
     assert [(key, w) for key, _, w in content(spark, tmp_path / "t")] == sorted(expected.items())
 
 
+@pytest.mark.classic
 def test_keys_that_both_sides_repeat_are_not_multiplied(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, way: str
 ) -> None:
@@ -658,6 +661,7 @@ MOVED = {
 }
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("name", MOVED)
 def test_updated_rows_of_which_nothing_is_kept_may_move(
@@ -680,6 +684,7 @@ def test_updated_rows_of_which_nothing_is_kept_may_move(
     assert not refused
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("property", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
 def test_what_is_told_of_a_row_keeps_it_in_its_file(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], property: str
@@ -693,6 +698,7 @@ def test_what_is_told_of_a_row_keeps_it_in_its_file(
     assert (3, 1, "w3") in content(spark, tmp_path / "t")
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("name", ["upsert", "update"])
 def test_a_task_that_would_hold_too_much_leaves_the_merge_to_spark(
     spark: SparkSession,
@@ -720,6 +726,7 @@ def test_a_task_that_would_hold_too_much_leaves_the_merge_to_spark(
         assert found[8, 1, "x" if name == "upsert" else None] == 1
 
 
+@pytest.mark.classic
 def test_one_column_of_the_keys_is_enough_if_it_has_many_values(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
 ) -> None:
@@ -736,6 +743,7 @@ def test_one_column_of_the_keys_is_enough_if_it_has_many_values(
     assert keys == [None, None, None, by_both, by_k, by_k]
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("clustered", [False, True])
 def test_rows_of_a_clustered_table_stay_where_they_are(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], clustered: bool
@@ -750,6 +758,7 @@ def test_rows_of_a_clustered_table_stay_where_they_are(
     assert (3, 1, "w3") in content(spark, tmp_path / "t")
 
 
+@pytest.mark.classic
 def test_source_rows_that_stand_for_several_rows_are_sent_to_their_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: list[DataFrame], apart: None
 ) -> None:
