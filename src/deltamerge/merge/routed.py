@@ -26,7 +26,7 @@ from deltamerge.spark.target import data_store, scan_spec
 from deltamerge.spark.writing import RESULT_TYPE
 from deltamerge.worker.meet import REPEATED, MeetSpec
 from deltamerge.worker.owned import OwnedSpec
-from deltamerge.worker.results import ADD, CHANGE, COUNTS, MOVED, NEW, result_batch
+from deltamerge.worker.results import ADD, CHANGE, COUNTS, NEW, result_batch
 from deltamerge.worker.rewrite import ChangeSpec, ClauseAction
 from deltamerge.worker.route import RouteSpec
 from deltamerge.worker.scan import FileTask
@@ -37,8 +37,9 @@ log = logging.getLogger("deltamerge.merge")
 
 _INSERTER_BYTES = 256 << 20
 _MOST_INSERTERS = 64
-# New rows are told to the driver by their places: an eighth of a byte each at worst, and no more than this number of bytes.
-_PLACES_BYTES = 32 << 20
+# Rows that are written by a second job are told to the driver by their places: an eighth of a byte each where neighbours are told
+# together, two bytes at worst. Of a source of more rows than these whole rows are sent.
+_MOST_PLACES = 64 << 20
 
 
 class Way(Protocol):
@@ -117,11 +118,11 @@ def _route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: Chang
     if source.files:
         files = _source_spec(pruned)
         try:
-            if route.deciding and source.rows <= 8 * _PLACES_BYTES:
+            if route.deciding and source.rows <= _MOST_PLACES:
                 some = replace(files, columns=route.deciding, placed=True)
                 try:
                     found = run(routed_files(spark, some, way.first), refers=True)
-                    return _with_new(spark, pruned, found, owned, change, files, description)
+                    return _with_new(spark, pruned, found, owned, change, files, route.moves, description)
                 except DeltaMergeError as error:
                     if error.condition != REPEATED:
                         raise
@@ -176,10 +177,11 @@ def _with_new(
     owned: OwnedSpec,
     change: ChangeSpec,
     source: SourceSpec,
+    moves: bool,
     description: str,
 ) -> pa.Table:
-    """Result rows with those of the rows that are inserted, or stand for updated ones, which were only referred to."""
-    places, counts = _places(found, (NEW, MOVED)), _counts(found)
+    """Result rows with those of the rows that were only referred to: new ones, and with `moves` updated ones."""
+    places, counts = _places(found), _counts(found)
     if not places or counts[-1]:
         return found
     clause = owned.inserts or owned.matched
@@ -189,7 +191,7 @@ def _with_new(
     except BaseException:
         delete_quietly(pruned.plan.resolved.snapshot, _written(found))
         raise
-    if not _places(found, (MOVED,)):
+    if not moves:
         return pa.concat_tables([found, inserted])
     assert clause is not None
     assert owned.matched is not None
@@ -199,9 +201,9 @@ def _with_new(
     return pa.concat_tables([found, inserted, told])
 
 
-def _places(found: pa.Table, kinds: Sequence[str]) -> dict[int, list[bytes]]:
-    """For each bin of the source the places that result rows of some kinds tell."""
-    rows = found.filter(pc.is_in(found["kind"], pa.array(kinds)))
+def _places(found: pa.Table) -> dict[int, list[bytes]]:
+    """For each bin of the source the places that result rows tell."""
+    rows = found.filter(pc.equal(found["kind"], NEW))
     places: dict[int, list[bytes]] = {}
     for number, part in zip(rows["file"].to_pylist(), rows["positions"].to_pylist(), strict=True):
         places.setdefault(number, []).append(part)

@@ -15,7 +15,7 @@ from deltamerge.worker.bloom import key_hashes
 from deltamerge.worker.meet import Meeting, MeetSpec, Settled, table_rows
 from deltamerge.worker.owned import OwnedSpec, Owner, changed_rows
 from deltamerge.worker.pairs import Indices
-from deltamerge.worker.results import ADD, MOVED, NEW, result_batch, written_row
+from deltamerge.worker.results import ADD, NEW, result_batch, written_row
 from deltamerge.worker.rewrite import ChangeSpec, conform_column
 from deltamerge.worker.route import RouteSpec, routed
 from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec, scan_file
@@ -193,13 +193,13 @@ def owned_map(spec: OwnedSpec, change: ChangeSpec) -> ArrowMap:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         owner = Owner(spec, change.files)
         yield from apply_changes(change, owner.changes(batches), 0)
-        yield _place_rows(NEW, owner.new())
+        yield _new_rows(owner.new())
 
     return run
 
 
-def _place_rows(kind: str, found: Iterable[tuple[int, Indices]]) -> pa.RecordBatch:
-    return result_batch({"kind": kind, "file": number, "positions": encode(places)} for number, places in found)
+def _new_rows(found: Iterable[tuple[int, Indices]]) -> pa.RecordBatch:
+    return result_batch({"kind": NEW, "file": number, "positions": encode(places)} for number, places in found)
 
 
 def table_map(spec: MeetSpec, bins: Sequence[Sequence[FileTask]]) -> ArrowMap:
@@ -222,13 +222,12 @@ def meet_map(spec: MeetSpec) -> ArrowMap:
 
 
 def settled_map(change: ChangeSpec) -> ArrowMap:
-    """Batches of `ROUTED` with changed rows in, result rows out, also of kinds NEW and MOVED."""
+    """Batches of `ROUTED` with changed rows in, result rows out, also of kind NEW."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         settled = Settled()
         yield from apply_changes(change, settled.changes(batches), 0)
-        yield _place_rows(NEW, settled.new())
-        yield _place_rows(MOVED, settled.moved())
+        yield _new_rows(settled.new())
 
     return run
 

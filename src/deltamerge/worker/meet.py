@@ -22,9 +22,8 @@ from deltamerge.worker.sized import Held
 from deltamerge.worker.source import BIN, PLACE
 from deltamerge.worker.streams import read_stream
 
-# The tasks of payloads whose rows are not changed ones, but places of source rows: of those that are inserted, and of those that
-# take the place of a row of the table, elsewhere.
-_NEW, _MOVED = -1, -2
+# The task of payloads whose rows are not changed ones, but places of source rows that are written elsewhere.
+_PLACES = -1
 # Said of a source row that would have to be written in several places: what is only told of places can't say so.
 REPEATED = "DELTAMERGE_KEYS_REPEATED"
 # What the keys of the table's rows at one task may take; as much again goes to matching them, several times.
@@ -154,7 +153,7 @@ class Meeting:
         spec = self._spec
         assert spec.owned.inserts is not None
         if spec.owned.refers:
-            yield from self._places(source, alone, _NEW)
+            yield from self._places(source, alone)
             return
         tasks = len(spec.owned.ranges.files) + spread(source, spec.source_columns, spec.inserters)[alone]
         yield from self._payloads(clause_rows(spec.owned, spec.owned.inserts, source, alone), tasks)
@@ -167,15 +166,15 @@ class Meeting:
         rows, counts = np.unique(partners, return_counts=True)
         if (counts > 1).any():
             raise Refused(REPEATED, "A source row matches several rows of the table.")
-        yield from self._places(source, rows, _MOVED)
+        yield from self._places(source, rows)
 
-    def _places(self, source: pa.Table, chosen: Indices, kind: int) -> Iterator[pa.RecordBatch]:
+    def _places(self, source: pa.Table, chosen: Indices) -> Iterator[pa.RecordBatch]:
         """The places of some source rows, neighbours together, so that a bit is enough for each."""
         found = source.select([BIN, PLACE]).take(pa.array(chosen))
         bins, places = found.column(BIN).to_numpy().astype(np.int64), found.column(PLACE).to_numpy()
         tasks = (bins * _FAR + (places >> _TOGETHER)) % len(self._spec.owners)
         for task, rows in split(found, np.arange(len(chosen)), tasks):
-            yield from payloads(self._spec.owners[task], kind, rows)
+            yield from payloads(self._spec.owners[task], _PLACES, rows)
 
     def _deleted(self) -> Iterator[pa.RecordBatch]:
         """The rows of the table without a partner, which a NOT MATCHED BY SOURCE clause deletes."""
@@ -206,7 +205,7 @@ class Settled:
 
     def __init__(self) -> None:
         self._held: dict[int, list[pa.Table]] = {}
-        self._places: dict[int, list[pa.Table]] = {_NEW: [], _MOVED: []}
+        self._new: list[pa.Table] = []
         self._held_bytes = Held(HELD_BYTES)
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -214,8 +213,8 @@ class Settled:
         for batch in batches:
             for task, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
                 rows = read_stream(payload)
-                if task < 0:
-                    self._places[task].append(rows)
+                if task == _PLACES:
+                    self._new.append(rows)
                 elif rows.column(FILE).null_count:
                     yield from rows.to_batches()
                 else:
@@ -226,9 +225,5 @@ class Settled:
             yield from pa.concat_tables(self._held.pop(file)).sort_by(ROW).to_batches()
 
     def new(self) -> Iterator[tuple[int, Indices]]:
-        """For each bin of the source the places of rows to be inserted, ascending."""
-        yield from new_places(self._places[_NEW])
-
-    def moved(self) -> Iterator[tuple[int, Indices]]:
-        """For each bin of the source the places of rows that stand for updated ones, ascending."""
-        yield from new_places(self._places[_MOVED])
+        """For each bin of the source the places of rows to be written that `changes` did not give, ascending."""
+        yield from new_places(self._new)

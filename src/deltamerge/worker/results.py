@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from deltamerge.worker.write import WrittenFile
 
-ADD, CHANGE, TOUCHED, MARKED, COUNTS, NEW, MOVED = "add", "cdc", "touched", "marked", "counts", "new", "moved"
+ADD, CHANGE, TOUCHED, MARKED, COUNTS, NEW = "add", "cdc", "touched", "marked", "counts", "new"
 
 RESULT_SCHEMA = pa.schema(
     [

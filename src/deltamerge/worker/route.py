@@ -98,8 +98,9 @@ def _sent(spec: RouteSpec, table: pa.Table) -> Iterator[pa.RecordBatch]:
     last = np.where(known, last, first)
     if spec.inserters:
         alone = np.flatnonzero(first == last)
-        tasks = spec.owners + spread(table, spec.spread_by or (spec.key,), spec.inserters)
-        for task, rows in split(table, alone, tasks[alone]):
+        columns = spec.spread_by or (spec.key,)
+        tasks = spec.owners + spread(_taken(table.select(columns), alone), columns, spec.inserters)
+        for task, rows in split(table, alone, tasks):
             yield from payloads(spec.partitions[task], ~task if spec.is_table else task, rows)
     for step in range(int((last - first).max(initial=0))):
         places = np.flatnonzero(last - first > step)
