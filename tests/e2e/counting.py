@@ -91,7 +91,7 @@ def jobs_of(spark: SparkSession) -> int:
 
 
 def noting(notes: str, original: Any) -> Any:
-    """`DataStore.open` that notes each opened file and each read, in this process or, shipped by value, in a worker."""
+    """`DataStore.open` that notes each opened file of the table and its reads, here or, shipped by value, in a worker."""
 
     def opened(store: Any, name: str) -> Any:
         import json
@@ -119,6 +119,8 @@ def noting(notes: str, original: Any) -> Any:
                 note(name, offset, len(found))
                 return found
 
+        if name.startswith(("/", "file:")):  # a source's, outside the table
+            return original(store, name)
         note(name, 0, None)
         return pa.PythonFile(Noted(original(store, name)), mode="r")
 

@@ -1,10 +1,11 @@
-"""Which sources are Parquet files that workers may read in Spark's place."""
+"""Which sources are Parquet files that workers, or this process, may read in Spark's place, and that the rows are the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -12,10 +13,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import deltamerge
-from deltamerge.spark.source_files import SourceFile, shares, source_files
+from deltamerge.errors import DeltaMergeError
+from deltamerge.merge import run
+from deltamerge.spark import adapter, source
+from deltamerge.spark import source_files as files_module
+from deltamerge.spark.jobs import collect
+from deltamerge.spark.source_files import SourceFile, rows_here, shares, source_files
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.store import DataStore
-from tests.e2e.tables import conf
+from tests.e2e.counting import jobs_of
+from tests.e2e.tables import conf, content, make, noted
 
 SCHEMA = "k long, v int, w string, d decimal(10,2)"
 STORE = DataStore("file", "/")
@@ -177,3 +184,94 @@ def test_shares_are_of_about_the_same_bytes() -> None:
         [("one group", (0, 1))],
         *[[("large", (part, 5))] for part in range(5)],
     ]
+
+
+ODD = """SELECT id AS k, CAST(id AS byte) AS b, CAST(id AS short) AS h, CAST(id AS int) AS i, IF(id % 3 = 0, NULL, id / 7) AS d,
+    CAST(id / 3 AS float) AS f, CAST(id AS decimal(38,9)) AS big, CAST(id AS decimal(9,2)) AS small, id % 2 = 0 AS even,
+    IF(id % 5 = 0, NULL, CONCAT('ä', id)) AS w, BINARY(STRING(id)) AS raw, DATE_ADD(DATE'1969-12-01', CAST(id AS int)) AS day,
+    TIMESTAMP_MICROS(id * 1234567 - 90000000) AS at, TIMESTAMP_NTZ'2024-03-10 02:30:00.123456' AS local, CAST(NULL AS int) AS none
+    FROM RANGE(100)"""
+
+
+def here(frame: DataFrame, at_most: int = 1 << 30) -> pa.Table | None:
+    """A frame's rows, read without Spark."""
+    return rows_here(frame, source_files(frame, frame.schema, STORE), frame.schema, STORE, at_most)
+
+
+@pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+def test_rows_read_here_are_spark_s(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: str) -> None:
+    monkeypatch.setattr(files_module, "_PART_BYTES", 1)
+    with conf(spark, {"spark.sql.parquet.outputTimestampType": times, "spark.sql.session.timeZone": "America/New_York"}):
+        spark.sql(ODD).repartition(3).write.option("parquet.block.size", "1024").parquet(str(tmp_path / "odd"))
+        frame = spark.read.parquet(str(tmp_path / "odd"))
+        found, expected = here(frame), collect(frame, "test", frame.schema)
+    # Milliseconds are left to Spark.
+    assert (found is None) == (times == "TIMESTAMP_MILLIS")
+    if found is not None:
+        assert found.schema.equals(expected.schema)
+        assert found.sort_by("k").equals(expected.sort_by("k"))
+        assert found.num_rows == 100
+
+
+def test_rows_that_are_not_read_here(spark: SparkSession, tmp_path: Path, place: Path) -> None:
+    frame = spark.read.parquet(str(place))
+    found = here(frame)
+    assert found is not None
+    assert found.sort_by("k")["w"].to_pylist() == [f"w{n}" for n in range(10)]
+    assert here(frame, at_most=found.nbytes - 1) is None
+    assert here(frame.where("k > 3")) is None
+    pq.write_table(pa.table({"day": pa.array([-300_000], pa.date32())}), tmp_path / "ancient.parquet")
+    assert here(spark.read.parquet(str(tmp_path / "ancient.parquet"))) is None
+    pq.write_table(pa.table({"w": ["x" * 100] * 100_000}), tmp_path / "packed.parquet")
+    packed = spark.read.parquet(str(tmp_path / "packed.parquet"))
+    assert sum(file.bytes for file in source_files(packed, packed.schema, STORE)) < 1_000_000
+    assert here(packed, at_most=1_000_000) is None
+    spark.range(3).write.parquet(str(tmp_path / "changing"))
+    changing = spark.read.parquet(str(tmp_path / "changing"))
+    files = source_files(changing, changing.schema, STORE)
+    for file in (tmp_path / "changing").glob("*.parquet"):
+        pq.write_table(pa.table({"id": pa.array([7], pa.int64())}), file)
+    assert rows_here(changing, files, changing.schema, STORE, 1 << 30) is None
+
+
+def test_files_of_another_machine_are_not_read_here(spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = spark.read.parquet(str(place))
+    files = source_files(frame, frame.schema, STORE)
+    monkeypatch.setattr(files_module, "is_here", lambda _: False)
+    assert rows_here(frame, files, frame.schema, STORE, 1 << 30) is None
+    assert rows_here(frame, files, frame.schema, DataStore("s3", "bucket/table"), 1 << 30) is None
+
+
+def test_which_sessions_see_this_machine_s_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert adapter.is_here(spark)
+    monkeypatch.setattr(adapter, "is_connect", lambda _: True)
+    monkeypatch.delenv("SPARK_LOCAL_REMOTE", raising=False)
+    assert not adapter.is_here(spark)
+    monkeypatch.setenv("SPARK_LOCAL_REMOTE", "1")
+    assert adapter.is_here(spark)
+
+
+@pytest.mark.parametrize("reads", ["here", "by Spark"])
+def test_small_files_are_merged_without_a_job(
+    spark: SparkSession, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    if reads == "by Spark":
+        monkeypatch.setattr(source, "may_be_parquet", lambda _: False)
+    table = make(spark, tmp_path / "t", SCHEMA, [(1, 0, "a", None), (20, 0, "b", None)])
+    rows, sources = spark.read.parquet(str(place)), noted(monkeypatch, run, "materialize")
+    before = jobs_of(spark)
+    table.merge(rows.alias("s"), "t.k = s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert jobs_of(spark) - before == (1 if reads == "by Spark" and jobs_of(spark) else 0)
+    assert sources[0].collected.num_rows == 10
+    assert sorted(row[0] for row in content(spark, tmp_path / "t")) == [*range(10), 20]
+
+
+def test_files_that_can_t_be_read_fail_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", "k long", [(1,), (20,)])
+    spark.range(100).coalesce(1).write.option("compression", "none").parquet(str(tmp_path / "s"))
+    rows = spark.read.parquet(str(tmp_path / "s"))
+    (file,) = (tmp_path / "s").glob("*.parquet")
+    file.unlink()
+    with pytest.raises(DeltaMergeError, match=r"FAILED_READ_FILE|FILE_NOT_EXIST"):
+        table.merge(rows.alias("s"), "t.k = s.id").whenMatchedDelete().execute()
+    assert len(content(spark, tmp_path / "t")) == 2

@@ -34,7 +34,7 @@ from deltamerge.merge.routing import route_of
 from deltamerge.merge.unchanged import without_unchanged
 from deltamerge.spark.frames import Session
 from deltamerge.spark.session import CASE_SENSITIVE, TIME_ZONE, engine_name, known_settings, setting
-from deltamerge.spark.source import UNREAD, Reading, Source, materialize
+from deltamerge.spark.source import READ_SETTINGS, UNREAD, Reading, Source, materialize
 from deltamerge.spark.target import data_store
 
 log = logging.getLogger("deltamerge.merge")
@@ -46,7 +46,7 @@ SHARE_PROPERTY = "deltamerge.rewriteShare"
 RETRIES = "spark.deltamerge.conflictRetries"
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
-_SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, CASE_SENSITIVE, TIME_ZONE)
+_SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, CASE_SENSITIVE, TIME_ZONE, *READ_SETTINGS)
 _LOSSES = 3
 _TABLE_TO_SOURCE = 4
 Progress = Callable[[str], None]
@@ -162,16 +162,15 @@ def _timing(started: float, ready: float, outcome: MergeOutcome) -> Timing:
     return Timing(started, int((ready - started) * 1000), outcome.scan_ms, executed - outcome.scan_ms)
 
 
-def _reading(plan: MergePlan, conflicts: int) -> Reading | None:
-    """How a source that is a scan of files may be read by the merge; None where it must be kept: its rows are looked at more
-    than once, be it by a join without an equality.
+def _reading(plan: MergePlan, conflicts: int) -> Reading:
+    """How a source that is a scan of files may be read by the merge; it must be kept if its rows are looked at more than once,
+    be it by a join without an equality.
 
     A smaller one may spare files of the table by its keys, which have to be known beforehand.
     """
-    if conflicts or plan.resolved.asked is not None or not plan.equates:
-        return None
-    at_least = foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
-    return Reading(at_least, data_store(plan.resolved.snapshot.store), lambda: _is_sent(plan))
+    must_be_kept = conflicts or plan.resolved.asked is not None or not plan.equates
+    at_least = None if must_be_kept else foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
+    return Reading(data_store(plan.resolved.snapshot.store), at_least, lambda: _is_sent(plan))
 
 
 def _is_sent(plan: MergePlan) -> bool:

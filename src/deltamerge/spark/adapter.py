@@ -7,7 +7,7 @@ neither can be read the answer is None: nothing is known.
 from __future__ import annotations
 
 import copy
-import re
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from deltamerge.errors import DeltaMergeError
 from deltamerge.spark.attributes import attribute_parts
+from deltamerge.spark.plantext import explained_bytes, may_grow, optimized_plan, scans_files
 
 Read = Callable[[str], exp.Expression | None]
 Rename = Callable[[Any, Sequence[str]], str | None]
@@ -36,6 +37,11 @@ _BINARY: dict[str, type[exp.Expression]] = {
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session is a Spark Connect client."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_here(spark: SparkSession) -> bool:
+    """Whether Spark's driver surely sees this machine's files: a classic session, or a Connect server that this process runs."""
+    return not is_connect(spark) or "SPARK_LOCAL_REMOTE" in os.environ
 
 
 def read_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str | None]:
@@ -66,37 +72,26 @@ def estimated_bytes(frame: DataFrame) -> int | None:
 
     What Spark knows nothing of it takes to be larger than anything.
     """
-    found = _estimated(frame)
-    return None if found is None or found >= 1 << 50 else found
+    return estimated(frame)[0]
 
 
-def _estimated(frame: DataFrame) -> int | None:
-    hidden: Any = frame
+def estimated(frame: DataFrame) -> tuple[int | None, str]:
+    """`estimated_bytes`, and the optimized plan, perhaps abridged, that was looked at for it; "" where there was none."""
     try:
-        if is_connect(frame.sparkSession):
-            known = _connect_bytes(hidden._plan)
-            return _explained_bytes(hidden._explain_string(mode="cost")) if known is None else known
-        plan = hidden._jdf.queryExecution().optimizedPlan()
-        return None if _GROWS.search(str(plan.toString())) else int(str(plan.stats().sizeInBytes()))
+        found, plan = _estimated(frame)
     except Exception:
-        return None
+        return None, ""
+    return None if found is None or found >= 1 << 50 else found, plan
 
 
-# What these make of their input Spark can't foresee, and takes to be as much.
-_GROWS = re.compile(
-    r"^[\s:|+*-]*(Generate|MapIn\w+|PythonMapIn\w+|FlatMap\w*|\w*UDTF\w*|MapPartitions\w*|MapGroups\w*)\b", re.MULTILINE
-)
-_UNITS = {unit: 1 << 10 * power for power, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))}
-_SIZE = re.compile(r"Statistics\(sizeInBytes=([0-9.]+) ([KMGTPE]?i?B)\b")
-
-
-def _explained_bytes(text: str) -> int | None:
-    """The size of a plan's result as `EXPLAIN COST` writes it beside the root of the optimized plan."""
-    optimized = optimized_plan(text)
-    if _GROWS.search(optimized):
-        return None
-    found = _SIZE.search(optimized.strip().partition("\n")[0])
-    return None if found is None else int(float(found[1]) * _UNITS[found[2]])
+def _estimated(frame: DataFrame) -> tuple[int | None, str]:
+    hidden: Any = frame
+    if is_connect(frame.sparkSession):
+        known = _connect_bytes(hidden._plan)
+        return explained_bytes(hidden._explain_string(mode="cost")) if known is None else (known, "")
+    plan = hidden._jdf.queryExecution().optimizedPlan()
+    text = str(plan.toString())
+    return None if may_grow(text) else int(str(plan.stats().sizeInBytes())), text
 
 
 def is_file_scan(frame: DataFrame) -> bool:
@@ -107,27 +102,11 @@ def is_file_scan(frame: DataFrame) -> bool:
     hidden: Any = frame
     try:
         if is_connect(frame.sparkSession):
-            return _scans_files(optimized_plan(hidden._explain_string(mode="extended")))
+            return scans_files(optimized_plan(hidden._explain_string(mode="extended")))
         plan = hidden._jdf.queryExecution().optimizedPlan()
-        return bool(plan.deterministic()) and _scans_files(str(plan.toString()))
+        return bool(plan.deterministic()) and scans_files(str(plan.toString()))
     except Exception:
         return False
-
-
-_NODE = re.compile(
-    r"^[\s:|+-]*(?:(?P<scan>Relation(?: [\w.`-]+)? ?\[[^\[\]]*\] (?:parquet|orc)$)|(?:Project \[|Filter )(?P<rest>.*)$)"
-)
-_CALL = re.compile(r"([^\s()\[\],]+)\(")
-_HARMLESS = frozenset(("isnotnull", "isnull", "cast", "coalesce", "abs", "upper", "lower", "trim", "concat", "substring"))
-
-
-def _scans_files(text: str) -> bool:
-    """Whether a plan's text has only scans, projections and filters, and calls no function but some that are known."""
-    nodes = [_NODE.match(line) for line in text.strip().splitlines()]
-    rests = [node["rest"] or "" for node in nodes if node]
-    hides = any("subquery" in rest or "more fields" in rest or set(_CALL.findall(rest)) - _HARMLESS for rest in rests)
-    scans = sum(node is not None and node["scan"] is not None for node in nodes)
-    return all(nodes) and scans == 1 and not hides
 
 
 def extended_plan(frame: DataFrame) -> str:
@@ -139,11 +118,6 @@ def extended_plan(frame: DataFrame) -> str:
         return str(hidden._sc._jvm.PythonSQLUtils.explainString(hidden._jdf.queryExecution(), "extended"))
     except Exception:
         return ""
-
-
-def optimized_plan(text: str) -> str:
-    """The optimized plan in what Spark explains."""
-    return text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
 
 
 def _connect_bytes(plan: Any) -> int | None:

@@ -18,7 +18,8 @@ _ARROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 def settings(spark: Session, values: Mapping[str, str] | None = None) -> Iterator[None]:
     """Session settings for the time of a job, put back afterwards; Arrow batches are large by default."""
     wanted = {**_ARROW, **(values or {})}
-    before = {key: spark.conf.get(key, None) for key in wanted}
+    known = read_settings(spark, wanted)
+    before = {key: known[key] if key in known else spark.conf.get(key, None) for key in wanted}
     for key, value in wanted.items():
         if before[key] != value:
             spark.conf.set(key, value)

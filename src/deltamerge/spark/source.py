@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from deltamerge.spark.adapter import estimated_bytes, is_file_scan
+from deltamerge.spark.adapter import estimated, is_file_scan
 from deltamerge.spark.expression import only
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame, translating
+from deltamerge.spark.plantext import may_be_parquet
 from deltamerge.spark.schema import nullable_frame, nullable_type
 from deltamerge.spark.session import setting, settings
-from deltamerge.spark.source_files import SourceFile, source_files
+from deltamerge.spark.source_files import AS_THEY_COME, SourceFile, rows_here, source_files
 from deltamerge.spark.writing import positional
 from deltamerge.worker.entry import sized_map
 from deltamerge.worker.store import DataStore
@@ -36,6 +37,8 @@ _FAR_TOO_LARGE = 4
 _WITHOUT_COLUMNS = "deltamerge row"  # Arrow does not carry rows without columns
 # With these a file that is gone is read as one without rows.
 _FORGIVING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+# What is asked of the session about how it reads files.
+READ_SETTINGS = (*_FORGIVING, *AS_THEY_COME)
 _NO_COLUMNS = T.StructType([T.StructField(_WITHOUT_COLUMNS, T.BooleanType())])
 _PLAIN = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType)
 _SIZED = T.StructType(
@@ -88,22 +91,22 @@ UNREAD = Source(_nothing, 0, 0, is_kept=False, files=(SourceFile("", 0, 0, 0, (N
 
 @dataclass(frozen=True)
 class Reading:
-    """How a merge may read a source that is a scan of files, and looks at its rows once: not below `at_least` bytes.
+    """How a merge may read a source that is a scan of files, without Spark: by the table's `store`, or on a disk.
 
-    Workers can read it if they reach it by the table's `store`. Whether they `would`, of a source that might be held as well, is
-    only asked where it matters.
+    One of `at_least` so many bytes it may leave where it is, as it looks at its rows once; None says that it may not. Whether
+    workers `would` read one that might be held as well is only asked where it matters.
     """
 
-    at_least: int
     store: DataStore
+    at_least: int | None
     would: Callable[[], bool]
 
 
 def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] = (), reading: Reading | None = None) -> Source:
     """Evaluate `source` once, keeping `columns`; of those `bounded` the limits are found out on the way.
 
-    A scan of files need not be kept, if there is a `reading`: the rows of a small one are collected, a larger one is left to be
-    read when it is merged.
+    A scan of files need not be kept, if there is a `reading`: the rows of a small one are collected, without a job if it is
+    plain Parquet, a larger one is left to be read when it is merged.
 
     Raises DeltaMergeError with the cause when it fails.
     """
@@ -111,11 +114,12 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     chosen, schema = _chosen(source, columns)
     if not fits_arrow(schema):
         return _checkpointed(chosen, schema)
-    estimate = estimated_bytes(chosen)
+    estimate, plan = estimated(chosen)
     if estimate is not None and estimate <= _TRUSTED_BYTES:
-        return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema))
-    if estimate is not None and reading is not None:
-        scanned = _scanned(chosen, schema, estimate, reading)
+        table = _read_here(chosen, schema, reading) if reading and may_be_parquet(plan) else None
+        return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema) if table is None else table)
+    if estimate is not None and reading is not None and reading.at_least is not None:
+        scanned = _scanned(chosen, schema, estimate, reading, estimate >= reading.at_least)
         if scanned is not None:
             return scanned
     places = [place for place, name in enumerate(columns) if name in bounded]
@@ -162,17 +166,26 @@ def _checkpointed(chosen: Frame, schema: T.StructType) -> Source:
     return Source(lambda: kept, rows, size)
 
 
-def _scanned(chosen: Frame, schema: T.StructType, estimate: int, reading: Reading) -> Source | None:
+def _read_here(chosen: Frame, schema: T.StructType, reading: Reading) -> pa.Table | None:
+    """The rows of a small source that is Parquet files, read without Spark; None where it must read them."""
+    files = source_files(chosen, schema, reading.store)
+    return rows_here(chosen, files, schema, reading.store, COLLECTED_BYTES)
+
+
+def _scanned(chosen: Frame, schema: T.StructType, estimate: int, reading: Reading, may_pass: bool) -> Source | None:
     """The rows of a scan of files, collected or left where they are; None where they must be kept, or it is no such scan."""
     is_plain = all(map(_is_plain, schema))
-    may_be_held, may_pass = is_plain and not _is_far_too_large(estimate), estimate >= reading.at_least
+    may_be_held = is_plain and not _is_far_too_large(estimate)
     if not (may_be_held or may_pass) or not _is_lasting_scan(chosen):
         return None
-    files = source_files(chosen, schema, reading.store) if may_pass else ()
+    files = source_files(chosen, schema, reading.store)
     if files:
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
-        if size > COLLECTED_BYTES or (size > _TRUSTED_BYTES and reading.would()):
+        if may_pass and (size > COLLECTED_BYTES or (size > _TRUSTED_BYTES and reading.would())):
             return Source(lambda: chosen, rows, max(size, _width(schema) * rows), is_kept=False, files=files)
+        table = rows_here(chosen, files, schema, reading.store, COLLECTED_BYTES)
+        if table is not None:
+            return _local(chosen.sparkSession, schema, table)
     rows, size, _ = _counted(positional(chosen), schema, ())
     if size > COLLECTED_BYTES:
         return Source(lambda: chosen, rows, max(size, 0 if is_plain else estimate), is_kept=False) if may_pass else None

@@ -1,4 +1,4 @@
-"""A source that is whole Parquet files: which ones, so that workers read them without Spark.
+"""A source that is whole Parquet files: which ones, so that workers, or this process, read them without Spark.
 
 Spark reads Parquet by settings and options that can change what a file's values are; where any of them is not as it comes, or
 anything about the plan is not known, Spark reads the source.
@@ -17,17 +17,23 @@ import pyarrow.parquet as pq
 from pyspark.sql import types as T
 
 from deltamerge.protocol.partitions import decode_path
-from deltamerge.spark.adapter import extended_plan, optimized_plan
+from deltamerge.protocol.schema import arrow_schema
+from deltamerge.spark.adapter import extended_plan, is_here
 from deltamerge.spark.frames import Frame
+from deltamerge.spark.plantext import optimized_plan
+from deltamerge.spark.schema import from_spark
 from deltamerge.spark.session import setting, settings
 from deltamerge.worker.refusal import Refused
 from deltamerge.worker.scan import FileTask
+from deltamerge.worker.source import SourceSpec, source_rows
 from deltamerge.worker.store import DataStore, Stamp
 
 _MOST_FILES = 256
 _THREADS = 8
 _SHARE_BYTES = 64 << 20
-_AS_THEY_COME = {
+# What a thread of this process reads.
+_PART_BYTES = 4 << 20
+AS_THEY_COME = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.parquet.int96AsTimestamp": "true",
@@ -96,7 +102,7 @@ def _is_plain(field: T.StructField) -> bool:
 
 
 def _is_read_as_it_comes(frame: Frame) -> bool:
-    return all(setting(frame.sparkSession, name, value).lower() == value.lower() for name, value in _AS_THEY_COME.items())
+    return all(setting(frame.sparkSession, name, value).lower() == value.lower() for name, value in AS_THEY_COME.items())
 
 
 def _urls(frame: Frame, schema: T.StructType) -> list[str]:
@@ -161,17 +167,53 @@ def _looked_into(store: DataStore, schema: T.StructType) -> Callable[[str], Sour
     return look
 
 
-def shares(files: Sequence[SourceFile]) -> tuple[tuple[FileTask, ...], ...]:
-    """What each task reads of the files: some files, or a share of the row groups of one."""
+def rows_here(frame: Frame, files: Sequence[SourceFile], schema: T.StructType, store: DataStore, at_most: int) -> pa.Table | None:
+    """The rows of such files, of a frame with this schema, read by this process.
+
+    None where Spark must read them: this may be another machine than that of Spark's driver, a file isn't what it was or has
+    what Spark may read otherwise, or the rows have more than `at_most` bytes.
+    """
+    # What lies on another machine's disks may have the same name here.
+    is_near = is_here(frame.sparkSession) or (store.remote and not any(file.name.startswith(("/", "file:")) for file in files))
+    if not files or not is_near or sum(file.bytes for file in files) > at_most:
+        return None
+    stamps = {file.name: file.stamp for file in files}
+    spec = SourceSpec(store, arrow_schema(from_spark(schema)), shares(files, _PART_BYTES), stamps)
+    room = at_most
+
+    def read(number: int) -> list[pa.Table]:
+        nonlocal room
+        found = []
+        for table in source_rows(spec, number):
+            room -= table.nbytes
+            if room < 0:
+                raise _TooLarge
+            found.append(table)
+        return found
+
+    try:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            parts = [table for part in pool.map(read, range(len(spec.bins))) for table in part]
+    except (Refused, _TooLarge):
+        return None
+    return pa.concat_tables([spec.schema.empty_table(), *parts])
+
+
+class _TooLarge(Exception):
+    """Rows take more bytes than they may."""
+
+
+def shares(files: Sequence[SourceFile], size_of_each: int = _SHARE_BYTES) -> tuple[tuple[FileTask, ...], ...]:
+    """What each task reads of the files, about so many bytes: some files, or a share of the row groups of one."""
     bins: list[list[FileTask]] = []
     room = 0
     for number, file in enumerate(sorted(files, key=lambda file: file.bytes)):
-        parts = max(1, min(file.groups, -(-file.bytes // _SHARE_BYTES)))
+        parts = max(1, min(file.groups, -(-file.bytes // size_of_each)))
         for part in range(parts):
             size = file.bytes // parts
             if not bins or size > room:
                 bins.append([])
-                room = _SHARE_BYTES
+                room = size_of_each
             bins[-1].append(FileTask(number, file.name, {}, (part, parts)))
             room -= size
     return tuple(map(tuple, bins))
