@@ -24,8 +24,7 @@ from deltamerge.merge.routing import Route
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker import meet as meet_module
 from deltamerge.worker import owned as owned_module
-from deltamerge.worker import rewrite
-from deltamerge.worker import route as route_module
+from deltamerge.worker import rewrite, sized
 from deltamerge.worker.pairs import few_of_each
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf, content, hold_no_source, make, noted
@@ -176,8 +175,7 @@ def tables(spark: SparkSession, folder: Path, given: Random, names: tuple[str, .
 def in_pieces(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Files are several tasks', and rows come in more than one piece and are matched in more than one chunk."""
     monkeypatch.setattr(routing, "_OWNER_BYTES", (1, 2_000, 1 << 20)[seed % 3])
-    for module in (route_module, owned_module, meet_module):
-        monkeypatch.setattr(module, "_CHUNK_ROWS", (5, 1 << 20)[seed // 3 % 2])
+    monkeypatch.setattr(sized, "_CHUNK_ROWS", (5, 1 << 20)[seed // 3 % 2])
 
 
 def file_source(spark: SparkSession, place: Path, given: Random, parts: int = 2) -> DataFrame:
@@ -607,9 +605,7 @@ def test_rows_in_the_ranges_of_several_files_are_inserted_once(
 def test_keys_that_both_sides_repeat_are_not_multiplied(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, way: str
 ) -> None:
-    for module in (owned_module, meet_module):
-        monkeypatch.setattr(module, "_CHUNK_ROWS", 300)
-    monkeypatch.setattr(route_module, "_CHUNK_ROWS", 100)
+    monkeypatch.setattr(sized, "_CHUNK_ROWS", 300)
     rows = [(3, n, "w") for n in range(200)] + [(9, n, "w") for n in range(3)]
     changes = spark.createDataFrame(
         [(3, n, "x") for n in range(1000)] + [(5, 1, "new"), (5, 2, "new"), (9, 1, "x")], SCHEMA

@@ -18,7 +18,7 @@ from deltamerge.worker.pairs import OFTEN, Hits, Indices, few_of_each, pairs_of
 from deltamerge.worker.refusal import Refused
 from deltamerge.worker.route import Ranges, RouteSpec, payloads, routed, split, spread
 from deltamerge.worker.scan import FILE, ROW, FileTask, scan_file
-from deltamerge.worker.sized import Held
+from deltamerge.worker.sized import Chunk, Held
 from deltamerge.worker.source import BIN, PLACE
 from deltamerge.worker.streams import read_stream
 
@@ -28,8 +28,6 @@ _PLACES = -1
 REPEATED = "DELTAMERGE_KEYS_REPEATED"
 # What the keys of the table's rows at one task may take; as much again goes to matching them, several times.
 _TABLE_BYTES = 128 << 20
-_CHUNK_BYTES = 64 << 20
-_CHUNK_ROWS = 1 << 20
 _DELETED_ROWS = 1 << 16
 # So many neighbours of the source, as a power of two, are told to one task; those of other bins elsewhere.
 _TOGETHER, _FAR = 16, 7_919
@@ -93,7 +91,7 @@ class Meeting:
             self._owner_of[list(owned)] = owner
         self._parts: list[pa.Table] = []
         self._table: pa.Table | None = None
-        self._waiting: list[pa.Table] = []
+        self._waiting = Chunk()
         self._hits = Hits()
         self._held_bytes = Held(_TABLE_BYTES)
 
@@ -102,8 +100,9 @@ class Meeting:
         for batch in batches:
             for task, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
                 yield from self._take(task < 0, read_stream(payload))
-        if self._waiting:
-            yield from self._match()
+        rest = self._waiting.take()
+        if rest is not None:
+            yield from self._match(rest)
         yield from self._deleted()
 
     def _take(self, is_table: bool, rows: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -113,10 +112,8 @@ class Meeting:
             self._held_bytes.add(rows)
             self._parts.append(rows)
             return
-        self._waiting.append(rows)
-        waiting = self._waiting
-        if sum(part.nbytes for part in waiting) >= _CHUNK_BYTES or sum(part.num_rows for part in waiting) >= _CHUNK_ROWS:
-            yield from self._match()
+        if self._waiting.add(rows):
+            yield from self._match(self._waiting.take())
 
     def _held(self) -> pa.Table:
         """The rows of the table."""
@@ -126,10 +123,8 @@ class Meeting:
             self._parts = []
         return self._table
 
-    def _match(self) -> Iterator[pa.RecordBatch]:
-        owned, held = self._spec.owned, self._held()
-        source = pa.concat_tables(self._waiting).combine_chunks()
-        self._waiting = []
+    def _match(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        owned, held, source = self._spec.owned, self._held(), rows.combine_chunks()
         keys, own = source_keys(owned, source)
         ranks = keys.rank([held.column(name) for name in keys.columns])
         pairs = pairs_of(ranks, few_of_each(own, OFTEN))

@@ -20,15 +20,13 @@ from deltamerge.worker.pairs import OFTEN, Hits, Indices, few_of_each, pairs_of
 from deltamerge.worker.rewrite import CLAUSE, conform_column
 from deltamerge.worker.route import Ranges, numbers
 from deltamerge.worker.scan import POSITION_FIELDS, RANK, ROW, FileTask, ScanSpec, scan_file
-from deltamerge.worker.sized import Held, pieces
+from deltamerge.worker.sized import Chunk, Held, pieces
 from deltamerge.worker.source import BIN, PLACE
 from deltamerge.worker.streams import read_stream
 
 SourceKeys = tuple[KeyFilter, pa.Array]
 # What a task may hold of rows that change its files.
 HELD_BYTES = 512 << 20
-_CHUNK_BYTES = 64 << 20
-_CHUNK_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Owner:
         self._files = files
         self._task = -1
         self._owned: tuple[int, ...] = ()
-        self._waiting: list[pa.Table] = []
+        self._waiting = Chunk()
         self._changed: dict[int, list[pa.Table]] = {}
         self._hits: dict[int, Hits] = {}
         self._new: list[pa.Table] = []
@@ -106,15 +104,14 @@ class Owner:
 
     def _take(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Source rows; yields inserted ones."""
-        self._waiting.append(rows)
-        waiting = self._waiting
-        if sum(part.nbytes for part in waiting) >= _CHUNK_BYTES or sum(part.num_rows for part in waiting) >= _CHUNK_ROWS:
-            yield from self._match()
+        if self._waiting.add(rows):
+            yield from self._match(self._waiting.take())
 
     def _finish(self) -> Iterator[pa.RecordBatch]:
         """What is left to be inserted, then the changes of the files, file by file, in the order of their rows."""
-        if self._waiting:
-            yield from self._match()
+        rest = self._waiting.take()
+        if rest is not None:
+            yield from self._match(rest)
         for file in self._owned:
             changed = self._changed.pop(file)
             changed += self._deleted(file)
@@ -122,10 +119,8 @@ class Owner:
                 rows = pa.concat_tables(changed)
                 yield from (rows.sort_by(ROW) if len(changed) > 1 else rows).to_batches()
 
-    def _match(self) -> Iterator[pa.RecordBatch]:
-        spec = self._spec
-        source = pa.concat_tables(self._waiting).combine_chunks()
-        self._waiting = []
+    def _match(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        spec, source = self._spec, rows.combine_chunks()
         keys = source_keys(spec, source)
         matched = np.zeros(source.num_rows, np.bool_)
         for file in self._owned:
@@ -134,9 +129,9 @@ class Owner:
                 continue
             first = self._hits[file].add(positions)
             if spec.matched is not None and first.any():
-                for rows in clause_pieces(spec, spec.matched, source, partners[first], file, positions[first]):
-                    self._held.add(rows)
-                    self._changed[file].append(rows)
+                for changed in clause_pieces(spec, spec.matched, source, partners[first], file, positions[first]):
+                    self._held.add(changed)
+                    self._changed[file].append(changed)
             matched |= hit
         if spec.inserts is not None:
             alone = self._unmatched(source, np.flatnonzero(~matched))

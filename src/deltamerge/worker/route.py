@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from deltamerge.worker.bloom import key_hashes
+from deltamerge.worker.sized import Chunk
 from deltamerge.worker.streams import stream_array
 
 Numbers = npt.NDArray[np.int64]
@@ -25,8 +26,6 @@ ROUTED = pa.schema(
         pa.field("rows", pa.binary()),
     ]
 )
-_CHUNK_BYTES = 64 << 20
-_CHUNK_ROWS = 1 << 20
 _PAYLOAD_BYTES = 4 << 20
 _CODEC = "lz4"
 
@@ -79,20 +78,17 @@ class RouteSpec:
 
 def routed(spec: RouteSpec, batches: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
     """Rows of the source in, batches of `ROUTED` out."""
-    waiting: list[pa.Table] = []
-    rows = size = 0
+    chunk = Chunk()
     for batch in batches:
-        waiting.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if size >= _CHUNK_BYTES or rows >= _CHUNK_ROWS:
-            yield from _sent(spec, pa.concat_tables(waiting))
-            waiting, rows, size = [], 0, 0
-    if rows:
-        yield from _sent(spec, pa.concat_tables(waiting))
+        if chunk.add(batch):
+            yield from _sent(spec, chunk.take())
+    yield from _sent(spec, chunk.take())
 
 
-def _sent(spec: RouteSpec, table: pa.Table) -> Iterator[pa.RecordBatch]:
+def _sent(spec: RouteSpec, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
     """A chunk of rows, split by the tasks that they are sent to."""
+    if table is None or not table.num_rows:
+        return
     keys, known = numbers(table.column(spec.key))
     first, last = spec.ranges.covering(keys)
     last = np.where(known, last, first)

@@ -1,4 +1,4 @@
-"""How much of what is made of source rows a task may hold, and pieces of it that are small enough to be made at once."""
+"""How much a task may hold of what comes to it, and what is worked on at once: chunks of what comes, pieces of what is made."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from deltamerge.worker.refusal import Refused
 
 TOO_LARGE = "DELTAMERGE_TASK_TOO_LARGE"
 _PIECE_BYTES = 16 << 20
+_CHUNK_BYTES, _CHUNK_ROWS = 64 << 20, 1 << 20
 
 
 class Held:
@@ -29,6 +30,25 @@ class Held:
         self._left -= rows.nbytes
         if self._left < 0:
             raise Refused(TOO_LARGE, f"A task would hold more than {self._most >> 20} MB of rows that come to it.")
+
+
+class Chunk:
+    """Rows that come in parts, gathered until they are worth to be worked on at once."""
+
+    def __init__(self) -> None:
+        self._parts: list[pa.Table] = []
+        self._rows = self._bytes = 0
+
+    def add(self, rows: pa.Table) -> bool:
+        """Take rows; whether they are enough now: 64 MB, or a million."""
+        self._parts.append(rows)
+        self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
+        return self._bytes >= _CHUNK_BYTES or self._rows >= _CHUNK_ROWS
+
+    def take(self) -> pa.Table | None:
+        """What was gathered, which is forgotten; None if nothing was."""
+        parts, self._parts, self._rows, self._bytes = self._parts, [], 0, 0
+        return pa.concat_tables(parts) if parts else None
 
 
 def pieces(source: pa.Table, chosen: Indices) -> Iterator[slice]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltamerge.worker import meet
+from deltamerge.worker import meet, sized
 from deltamerge.worker.meet import Meeting, MeetSpec, Settled
 from deltamerge.worker.owned import OwnedSpec, RoutedClause
 from deltamerge.worker.pairs import Hits
@@ -82,7 +82,7 @@ def test_rows_that_change_go_to_the_owners_of_their_files(
     held: list[int | None], keys: list[int | None], chunk: int, tasks: int
 ) -> None:
     spec = meeting(tasks=tasks)
-    with patch.multiple(meet, _CHUNK_ROWS=chunk):
+    with patch.object(sized, "_CHUNK_ROWS", chunk):
         found = sent(spec, table_of(spec, held), source_of(keys))
     updated: Counter[tuple[int, int]] = Counter()
     gone, inserted = [], []
@@ -116,7 +116,7 @@ def test_rows_that_change_go_to_the_owners_of_their_files(
 def test_rows_are_referred_to_by_their_places(held: list[int | None], keys: list[int | None], inserts: bool, chunk: int) -> None:
     spec = meeting(inserts=inserts, gone=False, refers=True, moves=True)
     repeats = any(key is not None and key in keys and held.count(key) > 1 for key in held)
-    with patch.multiple(meet, _CHUNK_ROWS=chunk):
+    with patch.object(sized, "_CHUNK_ROWS", chunk):
         if repeats:
             with pytest.raises(Refused, match="several rows") as caught:
                 sent(spec, table_of(spec, held), source_of(keys))
@@ -158,7 +158,7 @@ def test_rows_of_the_table_come_first() -> None:
     spec = meeting(tasks=1)
     table = list(routed(spec.table, [table_of(spec, [1, 2])]))
     source = list(routed(spec.source, [source_of([1])]))
-    with patch.multiple(meet, _CHUNK_ROWS=1), pytest.raises(RuntimeError, match="after it had been matched"):
+    with patch.object(sized, "_CHUNK_ROWS", 1), pytest.raises(RuntimeError, match="after it had been matched"):
         list(Meeting(spec).changes([*source, *table]))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltamerge.worker import route
+from deltamerge.worker import route, sized
 from deltamerge.worker.route import ROUTED, Ranges, RouteSpec, numbers, routed
 from deltamerge.worker.streams import read_stream
 
@@ -48,7 +48,7 @@ def test_each_row_goes_to_every_owner_of_its_key(
 ) -> None:
     table = pa.table({"k": pa.array(keys, pa.int64()), "at": pa.array(range(len(keys)), pa.int64())})
     spec = RouteSpec("k", known, inserters, tuple(range(100, 100 + len(known.files) + inserters)))
-    with patch.multiple(route, _CHUNK_ROWS=chunk, _PAYLOAD_BYTES=payload):
+    with patch.object(sized, "_CHUNK_ROWS", chunk), patch.object(route, "_PAYLOAD_BYTES", payload):
         found = sent(spec, [table.slice(start, 7) for start in range(0, len(keys), 7)])
     bounds = list(zip(known.low.tolist(), known.high.tolist(), strict=True))
     owned = {
