@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from deltamerge.merge.prune import PrunedPlan
-from deltamerge.protocol.schema import StructType
+from deltamerge.protocol.schema import StructType, arrow_schema
+from deltamerge.protocol.widths import row_width
 from deltamerge.spark.frames import Session
 from deltamerge.spark.jobs import collect, in_process
 from deltamerge.spark.scan import match_frame
@@ -28,7 +29,9 @@ from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 
 MOST_PAIRS = 2_000_000
 MOST_BYTES = 128 << 20
+# What is read of files to match them in this process, about; opening a file counts as reading so much, on a disk and in a store.
 DRIVER_BYTES = 48 << 20
+_OPENING_BYTES, _REQUEST_BYTES = 64 << 10, 1 << 20
 _THREADS = 4
 
 
@@ -100,7 +103,7 @@ def _scan(
     if not tasks:
         return spec.output.empty_table()
     sizes = pruned.files["size"].to_pylist()
-    if sum(sizes) <= DRIVER_BYTES:
+    if _read_bytes(spec, pruned) <= DRIVER_BYTES:
         room = Room(MOST_PAIRS, most)
         with in_process(), ThreadPoolExecutor(_THREADS) as pool:
             parts = list(pool.map(lambda task: ranked_rows(spec, [task], room), tasks))
@@ -110,6 +113,14 @@ def _scan(
         table = collect(frame, f"deltamerge: match {pruned.plan.resolved.snapshot.store.url}")
     files = table[FILE].to_numpy()
     return None if len(files) > MOST_PAIRS or table.nbytes > most or (files < 0).any() else table
+
+
+def _read_bytes(spec: ScanSpec, pruned: PrunedPlan) -> float:
+    """About the bytes of the files that hold the columns which are read, as if each type took its share."""
+    whole = arrow_schema(pruned.plan.resolved.snapshot.schema)
+    share = row_width(spec.schema) / max(1, row_width(whole))
+    least = _REQUEST_BYTES if spec.store.remote else _OPENING_BYTES
+    return float(np.maximum(pruned.files["size"].to_numpy() * min(1.0, share), least).sum())
 
 
 def _expanded(found: pa.Table, ranks: pa.Array) -> Matches | None:

@@ -25,7 +25,8 @@ from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause, ResolvedMerge
 from deltamerge.merge.scope import Reference
 from deltamerge.protocol.row_tracking import tracking_columns
-from deltamerge.protocol.schema import PrimitiveType, StructType, arrow_type
+from deltamerge.protocol.schema import PrimitiveType, StructType, arrow_schema, arrow_type
+from deltamerge.protocol.widths import row_width, width
 from deltamerge.spark.schema import to_spark
 from deltamerge.spark.source import fits_arrow
 from deltamerge.worker.owned import RoutedClause
@@ -45,8 +46,6 @@ _MEETING_BYTES, _KEYS_BYTES = 48 << 20, 16 << 20
 _LEAST_MEETINGS, _MOST_MEETINGS = 4, 512
 # For each of them there are so many possible keys; and so many where only some columns of the keys can be hashed.
 _KEYS_OF_EACH, _KEYS_OF_SOME = 16, 1 << 20
-# What a text takes, or something nested, where nobody has counted.
-_VARYING_BYTES = 32
 _RANGED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 SENT = (Strategy.ROUTE, Strategy.MEET)
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -145,8 +144,8 @@ def _fits(pruned: PrunedPlan, route: Route) -> bool:
     if route.deciding and not pruned.source.files:
         return False
     schema, source = pruned.plan.resolved.scope.source, pruned.source
-    width = sum(map(_width, (arrow_type(found.type) for found in schema.select(list(pruned.plan.source_columns)))))
-    return route.most * max(width, source.bytes // max(1, source.rows)) <= _HELD_BYTES
+    sent = row_width(arrow_schema(schema.select(list(pruned.plan.source_columns))))
+    return route.most * max(sent, source.bytes // max(1, source.rows)) <= _HELD_BYTES
 
 
 def _is_spread(plan: MergePlan, met: Route) -> bool:
@@ -159,17 +158,8 @@ def _key_bytes(pruned: PrunedPlan) -> int:
     """About the bytes of the keys and places of the table's rows."""
     types = (arrow_type(_field_type(pruned.plan.resolved.scope.target, pair.target)) for pair in pruned.plan.pairs)
     place = sum(field.type.bit_width // 8 for field in POSITION_FIELDS)
-    each: int = place + sum(map(_width, types))
+    each: int = place + sum(map(width, types))
     return int(pruned.row_counts.sum()) * each
-
-
-def _width(type: pa.DataType) -> int:
-    """About the bytes of a value."""
-    return type.bit_width // 8 if _is_fixed(type) else _VARYING_BYTES
-
-
-def _is_fixed(type: pa.DataType) -> bool:
-    return bool(pa.types.is_primitive(type) or pa.types.is_decimal(type))
 
 
 def _clauses(plan: MergePlan) -> dict[Side, RoutedClause] | None:

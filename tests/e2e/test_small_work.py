@@ -1,0 +1,41 @@
+"""What is small is matched in this process, by what is read of the files, not by how large they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from deltamerge.merge import matching
+from deltamerge.worker.store import DataStore
+from tests.e2e.counting import jobs_of
+from tests.e2e.tables import content, make
+
+SCHEMA = "k long, " + ", ".join(f"w{n} string" for n in range(5))
+ROWS = [(k, *(f"{k * 7919 * n % 1_000_003:x}" * 4 for n in range(1, 6))) for k in range(400)]
+
+pytestmark = pytest.mark.classic
+
+
+@pytest.mark.parametrize("case", ["keys", "all columns", "large", "many files", "far files"])
+def test_keys_of_large_files_are_matched_here(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=4, vectors=True)
+    size = sum(file.stat().st_size for file in (tmp_path / "t").glob("*.parquet"))
+    monkeypatch.setattr(matching, "DRIVER_BYTES", size / (100 if case == "large" else 4))
+    monkeypatch.setattr(matching, "_OPENING_BYTES", size if case == "many files" else 0)
+    monkeypatch.setattr(matching, "_REQUEST_BYTES", size if case == "far files" else 0)
+    monkeypatch.setattr(DataStore, "remote", property(lambda _: case == "far files"))
+    spark.range(90, 210).selectExpr("id AS k").coalesce(1).write.parquet(str(tmp_path / "s"))
+    merge = table.merge(spark.read.parquet(str(tmp_path / "s")).alias("s"), "t.k = s.k")
+    merge = merge.whenMatchedUpdate(set={"w0": "'new'"}) if case == "all columns" else merge.whenMatchedDelete()
+    plain = merge.explain()
+    before = jobs_of(spark)
+    merge.execute()
+    # Of an update the constant is Spark's to evaluate.
+    assert jobs_of(spark) - before == {"keys": 0, "all columns": 2}.get(case, 1), plain
+    found = content(spark, tmp_path / "t")
+    assert len(found) == (400 if case == "all columns" else 280)
+    assert sum(row[1] == "new" for row in found) == (120 if case == "all columns" else 0)
