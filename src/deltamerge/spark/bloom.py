@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from pyspark.sql import types as T
 
+from deltamerge.protocol.distinct import distinct
 from deltamerge.spark.expression import only
 from deltamerge.spark.frames import Frame
 from deltamerge.spark.jobs import collect
@@ -21,4 +22,4 @@ def distinct_hashes(rows: Frame, columns: Sequence[str], null_safe: Sequence[boo
     """The distinct hashes of the keys that some columns of the rows make; 4 bytes each. Raises DeltaMergeError."""
     keys = positional(only(rows, columns))
     parts = collect(keys.mapInArrow(hash_map(null_safe), _HASHES), "deltamerge: hash the source's keys", _HASHES)
-    return np.unique(np.frombuffer(b"".join(parts["hashes"].to_pylist()), np.uint32))
+    return distinct(np.frombuffer(b"".join(parts["hashes"].to_pylist()), np.uint32))

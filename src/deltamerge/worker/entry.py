@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.protocol.distinct import distinct
 from deltamerge.protocol.roaring import decode, encode
 from deltamerge.worker.apply import apply_changes
 from deltamerge.worker.bloom import key_hashes
@@ -124,7 +125,7 @@ def hash_map(null_safe: Sequence[bool]) -> ArrowMap:
         for batch in batches:
             hashes, possible = key_hashes(batch.columns, null_safe)
             parts.append(hashes[possible])
-        found = np.unique(np.concatenate(parts)).tobytes()
+        found = distinct(np.concatenate(parts)).tobytes()
         yield pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], names=["hashes"])
 
     return run

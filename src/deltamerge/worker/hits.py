@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from deltamerge.protocol.distinct import distinct
 from deltamerge.worker.scan import ROW
 
 
@@ -26,7 +27,7 @@ class DistinctHits:
         first[0] = rows[0] != self._last_row
         first[1:] = rows[1:] != rows[:-1]
         self._last_row = int(rows[-1])
-        repeated = np.unique(rows[~first])
+        repeated = distinct(rows[~first])
         if not len(repeated):
             return hits
         if not self._folds:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltamerge.protocol.distinct import distinct
 from deltamerge.protocol.roaring import Positions, decode, encode
 from deltamerge.worker.feed import FeedWriter
 from deltamerge.worker.hits import DistinctHits
@@ -54,7 +55,7 @@ class FileMarker:
         """The file's vector, in which all rows modified and deleted before are; or what is left of the file, written again."""
         rows = self._task.rows if self._task.rows is not None else self._old.rows
         before = read_vector(self._task.vector, self._task.name, rows).positions()
-        gone = np.union1d(before, np.concatenate(self._marked))
+        gone = distinct(np.concatenate([before, *self._marked]))
         if self._is_marked(len(gone), rows):
             self._old.close()
             return self._changed(vector=encode(gone), rows=rows)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from deltamerge.worker.owned import HELD_BYTES, OwnedSpec, changed_rows, clause_pieces, clause_rows, new_places, source_keys
-from deltamerge.worker.pairs import OFTEN, Hits, Indices, few_of_each, pairs_of
+from deltamerge.worker.lookup import Lookup, lookup_of
+from deltamerge.worker.owned import HELD_BYTES, OwnedSpec, changed_rows, clause_pieces, clause_rows, new_places
+from deltamerge.worker.pairs import Hits, Indices
 from deltamerge.worker.refusal import Refused
 from deltamerge.worker.route import Ranges, RouteSpec, payloads, routed, split, spread
 from deltamerge.worker.scan import FILE, ROW, FileTask, scan_file
@@ -91,6 +91,7 @@ class Meeting:
             self._owner_of[list(owned)] = owner
         self._parts: list[pa.Table] = []
         self._table: pa.Table | None = None
+        self._lookup: Lookup | None = None
         self._waiting = Chunk()
         self._hits = Hits()
         self._held_bytes = Held(_TABLE_BYTES)
@@ -125,14 +126,12 @@ class Meeting:
 
     def _match(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         owned, held, source = self._spec.owned, self._held(), rows.combine_chunks()
-        keys, own = source_keys(owned, source)
-        ranks = keys.rank([held.column(name) for name in keys.columns])
-        pairs = pairs_of(ranks, few_of_each(own, OFTEN))
-        assert pairs is not None
-        places, partners = pairs
-        first = self._hits.add(places)
+        if self._lookup is None:
+            self._lookup = lookup_of(owned, held)
+        found = self._lookup.find(source)
+        first = self._hits.add(found.places)
         if owned.matched is not None and first.any():
-            partners, (files, rows) = partners[first], _where(held, places[first])
+            partners, (files, rows) = found.partners[first], _where(held, found.places[first])
             if self._spec.moves:
                 yield from self._moved(source, partners)
                 yield from self._sent(changed_rows(owned, owned.matched, source, len(files), files, rows))
@@ -140,8 +139,7 @@ class Meeting:
                 for changed in clause_pieces(owned, owned.matched, source, partners, files, rows):
                     yield from self._sent(changed)
         if owned.inserts is not None:
-            hit = pc.fill_null(pc.is_in(own, value_set=pc.unique(ranks.drop_null())), False)
-            yield from self._inserted(source, np.flatnonzero(~np.asarray(hit.to_numpy(zero_copy_only=False))))
+            yield from self._inserted(source, np.flatnonzero(~found.hit))
 
     def _inserted(self, source: pa.Table, alone: Indices) -> Iterator[pa.RecordBatch]:
         """Source rows without a partner, by their keys: a task that runs again sends them the same way."""
@@ -158,10 +156,10 @@ class Meeting:
 
         Raises Refused (`REPEATED`) for one that stands for several: a place can't be told twice.
         """
-        rows, counts = np.unique(partners, return_counts=True)
+        counts = np.bincount(partners)
         if (counts > 1).any():
             raise Refused(REPEATED, "A source row matches several rows of the table.")
-        yield from self._places(source, rows)
+        yield from self._places(source, np.flatnonzero(counts))
 
     def _places(self, source: pa.Table, chosen: Indices) -> Iterator[pa.RecordBatch]:
         """The places of some source rows, neighbours together, so that a bit is enough for each."""

@@ -197,7 +197,7 @@ def new_places(found: list[pa.Table]) -> Iterator[tuple[int, Indices]]:
     if found:
         rows = pa.concat_tables(found)
         bins, places = rows.column(BIN).to_numpy(), rows.column(PLACE).to_numpy()
-        for number in np.unique(bins).tolist():
+        for number in np.flatnonzero(np.bincount(bins)).tolist():
             yield number, np.sort(places[bins == number])
 
 

@@ -114,11 +114,13 @@ def split(table: pa.Table, places: Numbers, groups: Numbers) -> Iterator[tuple[i
     """The rows at `places` by their groups."""
     if not len(groups):
         return
-    order = np.argsort(groups, kind="stable")
+    # Numbers of 16 bits are sorted several times as fast.
+    order = np.argsort(groups.astype(np.uint16) if groups.max() < 1 << 16 else groups, kind="stable")
     ordered = _taken(table, places[order])
-    found, starts = np.unique(groups[order], return_index=True)
-    for group, start, end in zip(found.tolist(), starts.tolist(), [*starts[1:].tolist(), len(groups)], strict=True):
-        yield group, ordered.slice(start, end - start)
+    counts = np.bincount(groups)
+    ends = np.cumsum(counts)
+    for group in np.flatnonzero(counts).tolist():
+        yield group, ordered.slice(ends[group] - counts[group], counts[group])
 
 
 def _taken(table: pa.Table, rows: Numbers) -> pa.Table:
