@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+from pyspark.sql.conversion import LocalDataToArrowConversion
 
 import deltamerge
+from deltamerge.commands import write as write_module
+from deltamerge.log.snapshot import Snapshot
+from deltamerge.protocol.actions import AddFile
 from deltamerge.spark import source as source_module
+from deltamerge.spark.results import added_files
+from deltamerge.spark.target import write_spec
 from deltamerge.tables import DeltaTable
+from deltamerge.worker.entry import write_map
 from tests.e2e.vectors import ask_for_vectors
 from tests.stores.paths import StorePath
 
@@ -34,14 +44,48 @@ def make(
     vectors: bool = False,
     properties: Mapping[str, str] | None = None,
 ) -> DeltaTable:
-    """A new table with alias t, its rows spread over `files` files in order; merges mark rows if `vectors`."""
+    """A new table with alias t, its rows spread over `files` files in order; merges mark rows if `vectors`.
+
+    Where no constraint or length asks for Spark, the rows are written here: a table costs no job.
+    """
     step = max(1, -(-len(rows) // files))
+    needs_spark = "char(" in schema.lower() or any("constraints" in name for name in properties or {})
     for start in range(0, max(1, len(rows)), step):
-        frame = spark.createDataFrame(list(rows[start : start + step]), schema).coalesce(1)
-        deltamerge.write(frame, str(path), mode="append", partition_by=partition_by, properties=properties)
+        part = list(rows[start : start + step])
+        if needs_spark:
+            frame = spark.createDataFrame(part, schema).coalesce(1)
+            deltamerge.write(frame, str(path), mode="append", partition_by=partition_by, properties=properties)
+        else:
+            _write_here(spark, path, schema, part, partition_by, properties)
         if vectors and not start:
             ask_for_vectors(path)
     return DeltaTable.forPath(spark, str(path)).alias("t")
+
+
+def _write_here(
+    spark: SparkSession,
+    path: Path,
+    schema: str,
+    rows: list[tuple[Any, ...]],
+    partition_by: Sequence[str],
+    properties: Mapping[str, str] | None,
+) -> None:
+    """Append rows to a table as `deltamerge.write` does, all but the job: its task runs in this process."""
+    types = _schema_of(schema)
+
+    def written(_: object, snapshot: Snapshot, __: object = ()) -> list[AddFile]:
+        values = LocalDataToArrowConversion.convert(rows, types, False)
+        result = pa.Table.from_batches(list(write_map(write_spec(snapshot))(values.to_batches())))
+        return [file for _, file in added_files(result, snapshot.schema)]
+
+    frame: Any = SimpleNamespace(schema=types, columns=types.names, sparkSession=spark)
+    with patch.object(write_module, "_written", written):
+        write_module.write_table(frame, str(path), "append", partition_by, properties)
+
+
+@functools.cache
+def _schema_of(text: str) -> T.StructType:
+    return T.StructType.fromDDL(text)
 
 
 @contextmanager
