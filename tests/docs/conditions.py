@@ -29,6 +29,7 @@ OTHER_NAMES = frozenset(
         "PYSPARK_PYTHON",
         "SCHEMA_CHANGE",
         "SPARK_LOCAL_IP",
+        "SPARK_LOCAL_REMOTE",
         "UNSUPPORTED_GENERATOR",
         "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
     }

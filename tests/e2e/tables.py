@@ -46,10 +46,10 @@ def make(
 ) -> DeltaTable:
     """A new table with alias t, its rows spread over `files` files in order; merges mark rows if `vectors`.
 
-    Where no constraint or length asks for Spark, the rows are written here: a table costs no job.
+    Where no constraint or length asks for Spark, rows are written here: a table costs no job.
     """
     step = max(1, -(-len(rows) // files))
-    needs_spark = "char(" in schema.lower() or any("constraints" in name for name in properties or {})
+    needs_spark = not rows or "char(" in schema.lower() or any("constraints" in name for name in properties or {})
     for start in range(0, max(1, len(rows)), step):
         part = list(rows[start : start + step])
         if needs_spark:
