@@ -18,18 +18,22 @@ ROWS = [(k, *(f"{k * 7919 * n % 1_000_003:x}" * 4 for n in range(1, 6))) for k i
 pytestmark = pytest.mark.classic
 
 
-@pytest.mark.parametrize("case", ["keys", "all columns", "large", "many files", "far files"])
+@pytest.mark.parametrize("case", ["keys", "all columns", "texts", "large", "many rows", "many files", "far files"])
 def test_keys_of_large_files_are_matched_here(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=4, vectors=True)
     size = sum(file.stat().st_size for file in (tmp_path / "t").glob("*.parquet"))
-    monkeypatch.setattr(matching, "DRIVER_BYTES", size / (100 if case == "large" else 4))
+    most = {"large": size / 100, "many rows": 8 * 300 - 1}.get(case, size / 4)
+    assert most > size * 8 / (8 + 5 * 32) or case == "large"  # the keys' share of the files, as nulls and constants make it
+    monkeypatch.setattr(matching, "DRIVER_BYTES", most)
     monkeypatch.setattr(matching, "_OPENING_BYTES", size if case == "many files" else 0)
     monkeypatch.setattr(matching, "_REQUEST_BYTES", size if case == "far files" else 0)
     monkeypatch.setattr(DataStore, "remote", property(lambda _: case == "far files"))
-    spark.range(90, 210).selectExpr("id AS k").coalesce(1).write.parquet(str(tmp_path / "s"))
-    merge = table.merge(spark.read.parquet(str(tmp_path / "s")).alias("s"), "t.k = s.k")
+    changes = [(row[0], row[1]) for row in ROWS[90:210]]
+    spark.createDataFrame(changes, "k long, w0 string").coalesce(1).write.parquet(str(tmp_path / "s"))
+    condition = "t.w0 = s.w0" if case == "texts" else "t.k = s.k"
+    merge = table.merge(spark.read.parquet(str(tmp_path / "s")).alias("s"), condition)
     merge = merge.whenMatchedUpdate(set={"w0": "'new'"}) if case == "all columns" else merge.whenMatchedDelete()
     plain = merge.explain()
     before = jobs_of(spark)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -245,10 +247,34 @@ def test_files_of_another_machine_are_not_read_here(spark: SparkSession, place: 
 def test_which_sessions_see_this_machine_s_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     assert adapter.is_here(spark)
     monkeypatch.setattr(adapter, "is_connect", lambda _: True)
-    monkeypatch.delenv("SPARK_LOCAL_REMOTE", raising=False)
-    assert not adapter.is_here(spark)
+    client: Any = SimpleNamespace(client=SimpleNamespace(host="localhost"))
     monkeypatch.setenv("SPARK_LOCAL_REMOTE", "1")
-    assert adapter.is_here(spark)
+    assert adapter.is_here(client)
+    client.client.host = "spark.example"
+    assert not adapter.is_here(client)
+    client.client = None
+    assert not adapter.is_here(client)
+    client.client = SimpleNamespace(host="localhost")
+    monkeypatch.delenv("SPARK_LOCAL_REMOTE")
+    assert not adapter.is_here(client)
+
+
+def test_files_in_other_buckets_are_left_to_spark() -> None:
+    store = DataStore("s3", "bucket/a/table")
+    names = ("s3a://bucket/x", "s3://bucket/x", "file:///x", "/x", "file:/x", "s3a://other/x", "s3a://bucket.other/x")
+    assert [files_module._is_reached(store, name) for name in names] == [True] * 5 + [False] * 2
+
+
+def test_files_with_odd_metadata_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    rows = pa.table({"k": pa.array([1, 2], pa.int64())})
+    odd = pa.table([[1, 2], [3, 4]], schema=pa.schema([pa.field("k", pa.int64()), pa.field(b"\xff\xfe", pa.int64())]))
+    zone = {"org.apache.spark.version": "3.5.0", "org.apache.spark.timeZone": b"\xff"}
+    for name, table in (("name", odd), ("zone", rows.replace_schema_metadata(zone))):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        target = make(spark, tmp_path / name, "k long", [(1,), (20,)])
+        source = spark.read.schema("k long").parquet(str(tmp_path / f"{name}.parquet"))
+        target.merge(source.alias("s"), "t.k = s.k").whenMatchedDelete().execute()
+        assert content(spark, tmp_path / name) == [(20,)]
 
 
 @pytest.mark.parametrize("reads", ["here", "by Spark"])

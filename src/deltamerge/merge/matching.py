@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from deltamerge.merge.prune import PrunedPlan
-from deltamerge.protocol.schema import StructType, arrow_schema
-from deltamerge.protocol.widths import row_width
+from deltamerge.protocol.schema import StructType, arrow_type
+from deltamerge.protocol.widths import is_fixed, width
 from deltamerge.spark.frames import Session
 from deltamerge.spark.jobs import collect, in_process
 from deltamerge.spark.scan import match_frame
@@ -30,7 +30,7 @@ from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
 MOST_PAIRS = 2_000_000
 MOST_BYTES = 128 << 20
 # What is read of files to match them in this process, about; opening a file counts as reading so much, on a disk and in a store.
-DRIVER_BYTES = 48 << 20
+DRIVER_BYTES = 64 << 20
 _OPENING_BYTES, _REQUEST_BYTES = 64 << 10, 1 << 20
 _THREADS = 4
 
@@ -103,7 +103,7 @@ def _scan(
     if not tasks:
         return spec.output.empty_table()
     sizes = pruned.files["size"].to_pylist()
-    if _read_bytes(spec, pruned) <= DRIVER_BYTES:
+    if _read_bytes(spec, pruned, tasks) <= DRIVER_BYTES:
         room = Room(MOST_PAIRS, most)
         with in_process(), ThreadPoolExecutor(_THREADS) as pool:
             parts = list(pool.map(lambda task: ranked_rows(spec, [task], room), tasks))
@@ -115,12 +115,23 @@ def _scan(
     return None if len(files) > MOST_PAIRS or table.nbytes > most or (files < 0).any() else table
 
 
-def _read_bytes(spec: ScanSpec, pruned: PrunedPlan) -> float:
-    """About the bytes of the files that hold the columns which are read, as if each type took its share."""
-    whole = arrow_schema(pruned.plan.resolved.snapshot.schema)
-    share = row_width(spec.schema) / max(1, row_width(whole))
+def _read_bytes(spec: ScanSpec, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> float:
+    """About the bytes of the files that hold the columns which are read, at most, but for what is packed better than others.
+
+    All of a file, unless it is known how many rows it has, and how many bytes each value takes.
+    """
+    snapshot = pruned.plan.resolved.snapshot
+    stored = [field for field in snapshot.schema if field.name not in snapshot.partition_columns]
+    types = {field.name: arrow_type(field.type) for field in stored}
+    read = [types[name] for name in spec.schema.names if name in types]
+    sizes = pruned.files["size"].to_numpy()
     least = _REQUEST_BYTES if spec.store.remote else _OPENING_BYTES
-    return float(np.maximum(pruned.files["size"].to_numpy() * min(1.0, share), least).sum())
+    if all(map(is_fixed, read)) and types:
+        each = sum(map(width, read))
+        share = each / sum(map(width, types.values()))
+        rows = np.array([np.inf if task.rows is None else task.rows for task in tasks])
+        sizes = np.minimum(sizes, np.maximum(rows * each, sizes * share)) if each else sizes * share
+    return float(np.maximum(sizes, least).sum())
 
 
 def _expanded(found: pa.Table, ranks: pa.Array) -> Matches | None:

@@ -10,8 +10,12 @@ _VARYING_BYTES = 32
 
 def width(type: pa.DataType) -> int:
     """About the bytes of a value in Arrow."""
-    is_fixed = pa.types.is_primitive(type) or pa.types.is_decimal(type)
-    return max(1, type.bit_width // 8) if is_fixed else _VARYING_BYTES
+    return max(1, type.bit_width // 8) if is_fixed(type) else _VARYING_BYTES
+
+
+def is_fixed(type: pa.DataType) -> bool:
+    """Whether all values of a type take the same bytes."""
+    return bool(pa.types.is_primitive(type) or pa.types.is_decimal(type))
 
 
 def row_width(schema: pa.Schema) -> int:

@@ -41,7 +41,13 @@ def is_connect(spark: SparkSession) -> bool:
 
 def is_here(spark: SparkSession) -> bool:
     """Whether Spark's driver surely sees this machine's files: a classic session, or a Connect server that this process runs."""
-    return not is_connect(spark) or "SPARK_LOCAL_REMOTE" in os.environ
+    if not is_connect(spark):
+        return True
+    client: Any = spark
+    try:
+        return "SPARK_LOCAL_REMOTE" in os.environ and client.client.host in ("localhost", "127.0.0.1", "::1")
+    except Exception:
+        return False
 
 
 def read_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str | None]:

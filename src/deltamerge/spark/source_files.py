@@ -23,7 +23,6 @@ from deltamerge.spark.frames import Frame
 from deltamerge.spark.plantext import optimized_plan
 from deltamerge.spark.schema import from_spark
 from deltamerge.spark.session import setting, settings
-from deltamerge.worker.refusal import Refused
 from deltamerge.worker.scan import FileTask
 from deltamerge.worker.source import SourceSpec, source_rows
 from deltamerge.worker.store import DataStore, Stamp
@@ -83,14 +82,20 @@ def source_files(chosen: Frame, schema: T.StructType, store: DataStore) -> tuple
         return ()
     with settings(chosen.sparkSession, _UNABRIDGED):
         urls = _urls(chosen, schema)
-    if not 0 < len(urls) <= _MOST_FILES:
-        return ()
     names = [decode_path(url) for url in urls]
+    if not 0 < len(names) <= _MOST_FILES or not all(_is_reached(store, name) for name in names):
+        return ()
     try:
         with ThreadPoolExecutor(_THREADS) as pool:
             return tuple(pool.map(_looked_into(store, schema), names))
-    except (OSError, Refused, pa.ArrowException):
+    except Exception:  # Spark says what is wrong with it
         return ()
+
+
+def _is_reached(store: DataStore, name: str) -> bool:
+    """Whether a file is on a disk or in the bucket of the table, by whose address and credentials it is read."""
+    scheme, is_url, rest = name.partition("://")
+    return not is_url or scheme == "file" or rest.partition("/")[0] == store.root.partition("/")[0]
 
 
 _UNABRIDGED = {"spark.sql.debug.maxToStringFields": "100000", "spark.sql.maxMetadataStringLength": "100000"}
@@ -194,7 +199,7 @@ def rows_here(frame: Frame, files: Sequence[SourceFile], schema: T.StructType, s
     try:
         with ThreadPoolExecutor(_THREADS) as pool:
             parts = [table for part in pool.map(read, range(len(spec.bins))) for table in part]
-    except (Refused, _TooLarge):
+    except Exception:  # Spark says what is wrong with it
         return None
     return pa.concat_tables([spec.schema.empty_table(), *parts])
 

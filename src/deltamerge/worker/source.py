@@ -57,7 +57,7 @@ def source_rows(spec: SourceSpec, number: int) -> Iterator[pa.Table]:
             for table in _rows_of(spec, task):
                 yield _placed(table, number, first) if spec.placed else table
                 first += table.num_rows
-        except (Refused, OSError, pa.ArrowException) as error:
+        except (Refused, OSError, ValueError, pa.ArrowException) as error:
             raise Refused(NOT_READ, f"{type(error).__name__}: {error}", task.name) from error
 
 
