@@ -352,6 +352,37 @@ def test_keys_meet_where_files_have_no_ranges_of_their_own(
     assert kinds == ["straight", "met by 2", "joined", "met by 2", "joined", "joined", "joined"]
 
 
+@pytest.mark.classic
+def test_a_source_that_is_small_beside_the_table_goes_straight_to_its_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+) -> None:
+    hold_no_source(monkeypatch)
+    monkeypatch.setattr(run, "_TABLE_TO_SOURCE", 1e-9)
+    sources = noted(monkeypatch, run, "materialize")
+    found = routes(monkeypatch)
+    results = noted(monkeypatch, execute, "route_merge")
+    changes = parquet(spark, tmp_path / "changes", CHANGES).alias("s")
+    expected = sorted(({row[0]: row for row in ROWS} | {row[0]: row for row in CHANGES}).values(), key=str)
+
+    def merged(name: str, rows: list[tuple[Any, ...]], **limits: int) -> tuple[bool, str]:
+        table = make(spark, tmp_path / name, SCHEMA, rows, files=3)
+        with monkeypatch.context() as patches:
+            for limit, value in limits.items():
+                patches.setattr(routing, limit, value)
+            LEGAL["upsert"](table.merge(changes, "t.k = s.k")).execute()
+        assert sorted(content(spark, tmp_path / name), key=str) == expected
+        return sources[-1].is_kept, "joined" if found[-1] is None else "met" if found[-1].meetings else "straight"
+
+    assert merged("apart", ROWS) == (False, "straight")
+    row = sources[-1].bytes // len(CHANGES)
+    fewer = len(ROWS) // 3 - 1  # than a file has
+    assert merged("as many changes as can be held", ROWS, _HELD_BYTES=fewer * row) == (False, "straight")
+    assert merged("too many changes", ROWS, _HELD_BYTES=(len(CHANGES) - 1) * row) == (True, "joined")
+    assert merged("mixed", sorted(ROWS, key=lambda row: row[0] % 7)) == (True, "joined")
+    assert all(result is not None for result in results)
+    assert len(results) == 2
+
+
 def test_a_row_that_is_hit_twice_is_refused_and_nothing_is_left(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, way: str
 ) -> None:

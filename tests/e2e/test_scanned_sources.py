@@ -29,7 +29,7 @@ SCHEMA = "k int, v int, w string"
 ROWS = [(n, 10 * n, f"w{n}") for n in range(8)] + [(None, 0, "null")]
 CHANGES = [(1, 11, "x"), (2, 22, "y"), (9, 99, "new"), (None, 1, "new")]
 
-READING = Reading(DataStore("file", "/"), 0, lambda: False)
+READING = Reading(DataStore("file", "/"), 0, lambda source, straight: False)
 
 
 @pytest.fixture

@@ -145,7 +145,9 @@ def _fits(pruned: PrunedPlan, route: Route) -> bool:
         return False
     schema, source = pruned.plan.resolved.scope.source, pruned.source
     sent = row_width(arrow_schema(schema.select(list(pruned.plan.source_columns))))
-    return route.most * max(sent, source.bytes // max(1, source.rows)) <= _HELD_BYTES
+    # Each source row changes one row, mostly; where it changes many, the task says that it holds too much.
+    most = route.most if Side.BY_SOURCE in route.clauses else min(route.most, source.rows)
+    return most * max(sent, source.bytes // max(1, source.rows)) <= _HELD_BYTES
 
 
 def _is_spread(plan: MergePlan, met: Route) -> bool:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from deltamerge.errors import (
@@ -166,17 +167,17 @@ def _reading(plan: MergePlan, conflicts: int) -> Reading:
     """How a source that is a scan of files may be read by the merge; it must be kept if its rows are looked at more than once,
     be it by a join without an equality.
 
-    A smaller one may spare files of the table by its keys, which have to be known beforehand.
+    A smaller one may spare files of the table by its keys, which have to be known beforehand, or else go straight to its files.
     """
     must_be_kept = conflicts or plan.resolved.asked is not None or not plan.equates
     at_least = None if must_be_kept else foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
-    return Reading(data_store(plan.resolved.snapshot.store), at_least, lambda: _is_sent(plan))
+    return Reading(data_store(plan.resolved.snapshot.store), at_least, partial(_is_sent, plan))
 
 
-def _is_sent(plan: MergePlan) -> bool:
-    """Whether the rows of a source that could be held would be sent to the owners of files."""
-    route = route_of(prune(plan, UNREAD))
-    return route is not None
+def _is_sent(plan: MergePlan, source: Source, straight: bool) -> bool:
+    """Whether the rows of a source would be sent to the owners of files, and `straight`, if that is asked."""
+    route = route_of(prune(plan, source))
+    return route is not None and not (straight and route.meetings)
 
 
 def _again(table: DeltaLog, error: DeltaMergeError, tell: Progress) -> None:

@@ -94,12 +94,12 @@ class Reading:
     """How a merge may read a source that is a scan of files, without Spark: by the table's `store`, or on a disk.
 
     One of `at_least` so many bytes it may leave where it is, as it looks at its rows once; None says that it may not. Whether
-    workers `would` read one that might be held as well is only asked where it matters.
+    workers `would` read one, and send each row `straight` to the files that may have its key, is only asked where it matters.
     """
 
     store: DataStore
     at_least: int | None
-    would: Callable[[], bool]
+    would: Callable[[Source, bool], bool]
 
 
 def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] = (), reading: Reading | None = None) -> Source:
@@ -173,19 +173,28 @@ def _read_here(chosen: Frame, schema: T.StructType, reading: Reading) -> pa.Tabl
 
 
 def _scanned(chosen: Frame, schema: T.StructType, estimate: int, reading: Reading, may_pass: bool) -> Source | None:
-    """The rows of a scan of files, collected or left where they are; None where they must be kept, or it is no such scan."""
+    """The rows of a scan of files, collected or left where they are; None where they must be kept, or it is no such scan.
+
+    With `may_pass` it may be left whatever it is; else only if workers read it and each row goes straight to its files, so that
+    no file of the table would be spared by knowing its keys.
+    """
     is_plain = all(map(_is_plain, schema))
     may_be_held = is_plain and not _is_far_too_large(estimate)
-    if not (may_be_held or may_pass) or not _is_lasting_scan(chosen):
+    if not (is_plain or may_pass) or not _is_lasting_scan(chosen):
         return None
     files = source_files(chosen, schema, reading.store)
     if files:
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
-        if may_pass and (size > COLLECTED_BYTES or (size > _TRUSTED_BYTES and reading.would())):
-            return Source(lambda: chosen, rows, max(size, _width(schema) * rows), is_kept=False, files=files)
-        table = rows_here(chosen, files, schema, reading.store, COLLECTED_BYTES)
+        left = Source(lambda: chosen, rows, max(size, _width(schema) * rows), is_kept=False, files=files)
+        if may_pass and (size > COLLECTED_BYTES or (size > _TRUSTED_BYTES and reading.would(left, False))):
+            return left
+        if left.bytes > COLLECTED_BYTES and reading.would(left, True):
+            return left
+        table = rows_here(chosen, files, schema, reading.store, COLLECTED_BYTES) if may_be_held or may_pass else None
         if table is not None:
             return _local(chosen.sparkSession, schema, table)
+    if not (may_be_held or may_pass):
+        return None
     rows, size, _ = _counted(positional(chosen), schema, ())
     if size > COLLECTED_BYTES:
         return Source(lambda: chosen, rows, max(size, 0 if is_plain else estimate), is_kept=False) if may_pass else None
