@@ -29,7 +29,7 @@ from deltamerge.merge.scope import Scope
 from deltamerge.merge.stale import check_schema
 from deltamerge.protocol.actions import Metadata
 from deltamerge.protocol.demands import NO_DEMANDS, Demands, demands_of
-from deltamerge.protocol.features import check_writable
+from deltamerge.protocol.features import check_features_known, check_writable
 from deltamerge.protocol.identity import Identity, check_update, identity_columns, unnamed
 from deltamerge.protocol.schema import DataType, StructType
 from deltamerge.spark.analysis import Check, empty_frame, types_of
@@ -139,6 +139,8 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
         check_demands(spark, schema, demands)
     planned = [_completed(c, values, scope, schema, demands) for c, values in zip(spec.clauses, given, strict=True)]
     clauses = _typed(spark, spec, scope, schema, planned, evolves)
+    if metadata is not None:
+        check_features_known(snapshot.protocol, snapshot.metadata, metadata)
     return ResolvedMerge(spec, snapshot, scope, schema, clauses, demands, metadata)
 
 

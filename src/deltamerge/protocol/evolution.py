@@ -12,7 +12,7 @@ from typing import Any
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.actions import Metadata, Protocol
 from deltamerge.protocol.column_mapping import MAX_ID, MappingMode, assigned, mapping_mode, without_mapping
-from deltamerge.protocol.features import check_features_known, named_features
+from deltamerge.protocol.features import named_features
 from deltamerge.protocol.schema import (
     ArrayType,
     DataType,
@@ -38,8 +38,8 @@ _NUMBERS = ("byte", "short", "integer", "long", "float", "double")
 def evolved_metadata(protocol: Protocol, metadata: Metadata, data: StructType) -> Metadata:
     """The table's metadata with the columns and fields of `data` that it lacks, and types widened where the table allows.
 
-    The very same object when nothing changes. Raises AnalysisError for types that don't go together, void columns, names
-    that no column can have, and types that need a table feature which the table does not have.
+    The very same object when nothing changes. Raises AnalysisError for types that don't go together, void columns, and names
+    that no column can have. Types may need a table feature which the table does not have.
     """
     before = parse_schema(metadata.schema_string)
     widening = _property(metadata, WIDENING) and "typeWidening" in named_features(protocol)
@@ -53,9 +53,7 @@ def evolved_metadata(protocol: Protocol, metadata: Metadata, data: StructType) -
     else:
         schema, highest = assigned(schema, int(configuration.get(MAX_ID, 0)))
         configuration[MAX_ID] = str(highest)
-    found = replace(metadata, schema_string=schema_json(schema), configuration=configuration)
-    check_features_known(protocol, metadata, found)
-    return found
+    return replace(metadata, schema_string=schema_json(schema), configuration=configuration)
 
 
 def _property(metadata: Metadata, key: str) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.protocol.actions import Metadata, Protocol
 from deltamerge.protocol.evolution import evolved_metadata, merged, narrowed, retyped
+from deltamerge.protocol.features import check_features_known
 from deltamerge.protocol.schema import (
     ArrayType,
     DataType,
@@ -165,9 +166,12 @@ def test_a_source_brings_no_mapping_of_its_own() -> None:
 def test_what_a_new_column_needs_must_be_there() -> None:
     with pytest.raises(AnalysisError, match="DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"):
         evolved(struct(a="long"), StructType((StructField("b c", PrimitiveType("long")),)))
+    before = Metadata("id", schema_json(struct(a="long")))
+    after = evolved(struct(a="long"), struct(n="timestamp_ntz"))
+    assert "timestamp_ntz" in after.schema_string
     with pytest.raises(UnsupportedTableError, match=r"DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT.*timestampNtz"):
-        evolved(struct(a="long"), struct(n="timestamp_ntz"))
-    assert "timestamp_ntz" in evolved(struct(a="long"), struct(n="timestamp_ntz"), {}, "timestampNtz").schema_string
+        check_features_known(Protocol(1, 2), before, after)
+    check_features_known(Protocol(1, 7, None, frozenset({"timestampNtz"})), before, after)
 
 
 TYPES = st.recursive(
