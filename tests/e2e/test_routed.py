@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections import Counter
@@ -21,6 +22,7 @@ from deltamerge.errors import DeltaMergeError, StorageError
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.merge import execute, routed, routing, run
 from deltamerge.merge.routing import Route
+from deltamerge.spark.source import Source
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker import meet as meet_module
 from deltamerge.worker import owned as owned_module
@@ -219,6 +221,7 @@ def check(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, gi
 
 SCHEMA = "k long, v int, w string"
 ROWS = [(n, 10 * n, f"w{n}") for n in range(40)]
+CHANGED = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("w", pa.string())])
 CHANGES = [(3, 1, "w3"), (39, 2, "y"), (40, 3, "new"), (-1, 4, "new"), (None, 5, "new")]
 
 
@@ -352,35 +355,132 @@ def test_keys_meet_where_files_have_no_ranges_of_their_own(
     assert kinds == ["straight", "met by 2", "joined", "met by 2", "joined", "joined", "joined"]
 
 
-@pytest.mark.classic
-def test_a_source_that_is_small_beside_the_table_goes_straight_to_its_files(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
-) -> None:
+@dataclass(frozen=True)
+class Left:
+    """What becomes of sources that are too large to be held, and small beside the table."""
+
+    sources: list[Source]
+    routes: list[Route | None]
+
+    @property
+    def last(self) -> str:
+        """How the last merge ran: whether the source was left where it is, and how its rows went."""
+        kept = "kept" if self.sources[-1].is_kept else "left"
+        return f"{kept}, {'joined' if self.routes[-1] is None else 'met' if self.routes[-1].meetings else 'straight'}"
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch, apart: None) -> Left:
+    """Sources of merges into tables of which each file is a task's own."""
     hold_no_source(monkeypatch)
     monkeypatch.setattr(run, "_TABLE_TO_SOURCE", 1e-9)
-    sources = noted(monkeypatch, run, "materialize")
-    found = routes(monkeypatch)
-    results = noted(monkeypatch, execute, "route_merge")
-    changes = parquet(spark, tmp_path / "changes", CHANGES).alias("s")
-    expected = sorted(({row[0]: row for row in ROWS} | {row[0]: row for row in CHANGES}).values(), key=str)
+    return Left(noted(monkeypatch, run, "materialize"), routes(monkeypatch))
 
-    def merged(name: str, rows: list[tuple[Any, ...]], **limits: int) -> tuple[bool, str]:
+
+FEW = [(3, 1, "w3"), (5, 2, "y"), (None, 5, "new"), (12, 2, "y"), (-1, 4, "new")]
+
+
+def upserted(rows: list[tuple[Any, ...]], changes: list[tuple[Any, ...]]) -> list[str]:
+    """The rows of a table after an upsert, by their text."""
+    return sorted(str(row) for row in ({row[0]: row for row in rows} | {row[0]: row for row in changes}).values())
+
+
+@pytest.mark.classic
+def test_a_source_that_is_small_beside_the_table_goes_straight_to_its_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: Left
+) -> None:
+    changes = parquet(spark, tmp_path / "changes", FEW).alias("s")
+
+    def merged(name: str, rows: list[tuple[Any, ...]] = ROWS, **limits: int) -> str:
         table = make(spark, tmp_path / name, SCHEMA, rows, files=3)
         with monkeypatch.context() as patches:
             for limit, value in limits.items():
                 patches.setattr(routing, limit, value)
-            LEGAL["upsert"](table.merge(changes, "t.k = s.k")).execute()
-        assert sorted(content(spark, tmp_path / name), key=str) == expected
-        return sources[-1].is_kept, "joined" if found[-1] is None else "met" if found[-1].meetings else "straight"
+            report = LEGAL["upsert"](table.merge(changes, "t.k = s.k")).run()
+        assert sorted(str(row) for row in content(spark, tmp_path / name)) == upserted(ROWS, FEW)
+        assert report.metrics["numSourceRows"] == len(FEW)
+        assert [step.files for step in report.funnel] == [3, 3, 3 if name == "mixed" else 1]
+        return left.last
 
-    assert merged("apart", ROWS) == (False, "straight")
-    row = sources[-1].bytes // len(CHANGES)
+    assert merged("apart") == "left, straight"
+    row = left.sources[-1].bytes // len(FEW)
     fewer = len(ROWS) // 3 - 1  # than a file has
-    assert merged("as many changes as can be held", ROWS, _HELD_BYTES=fewer * row) == (False, "straight")
-    assert merged("too many changes", ROWS, _HELD_BYTES=(len(CHANGES) - 1) * row) == (True, "joined")
-    assert merged("mixed", sorted(ROWS, key=lambda row: row[0] % 7)) == (True, "joined")
-    assert all(result is not None for result in results)
-    assert len(results) == 2
+    assert merged("as many changes as can be held", _HELD_BYTES=fewer * row) == "left, straight"
+    assert merged("too many changes", _HELD_BYTES=(len(FEW) - 1) * row) == "kept, joined"
+    assert merged("mixed", sorted(ROWS, key=lambda row: row[0] % 7)) == "kept, joined"
+    with conf(spark, {"spark.deltamerge.conflictRetries": "1"}):
+        assert merged("may run again").startswith("kept")
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("name", ["told by no file", "another type", "ancient", "without a key"])
+def test_a_source_whose_files_do_not_tell_its_limits_is_kept(spark: SparkSession, tmp_path: Path, left: Left, name: str) -> None:
+    key = pa.array([3, 5], pa.int32() if name == "another type" else pa.int64())
+    rows = {"k": key, "v": pa.array([1, 2], pa.int32()), "w": ["a", "b"], "d": pa.array([-200_000, 3], pa.date32())}
+    (tmp_path / "changes").mkdir()
+    pq.write_table(pa.table(rows), tmp_path / "changes/a.parquet", write_statistics=name != "told by no file")
+    made = [(n, n, f"w{n}", DAY + timedelta(days=n)) for n in range(40)]
+    make(spark, tmp_path / "t", f"{SCHEMA}, d date", made, files=3)
+    source = spark.read.schema(f"{SCHEMA}, d date").parquet(str(tmp_path / "changes")).alias("s")
+    pair = {"ancient": "t.d = s.d", "without a key": "t.w = s.w"}.get(name, "t.k = s.k")
+    merge = DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t").merge(source, pair)
+    merge.whenMatchedUpdate(set={"v": "s.v"}).execute()
+    assert len(content(spark, tmp_path / "t")) == 40
+    assert left.sources[-1].is_kept
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("why", ["another file", "too much"])
+def test_a_source_that_can_not_be_left_after_all_is_evaluated_by_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: Left, why: str
+) -> None:
+    place = tmp_path / "changes.parquet"
+
+    def write(rows: list[tuple[Any, ...]], time: int) -> None:
+        """The rows in a file that is as long whatever the numbers are."""
+        table = pa.Table.from_pylist([dict(zip("kvw", row, strict=True)) for row in rows], CHANGED)
+        pq.write_table(table, place, compression="none", use_dictionary=False)
+        os.utime(place, (time, time))
+
+    write(FEW, 1_700_000_000)
+    moved = [(row[0] and row[0] + 25, *row[1:]) for row in FEW]
+    changes = spark.read.parquet(str(place)).alias("s")
+    make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    route_merge = execute.route_merge
+
+    def later(*given: Any) -> Any:
+        monkeypatch.setattr(execute, "route_merge", route_merge)
+        if why == "another file":
+            write(moved, 1_700_000_009)
+        else:
+            monkeypatch.setattr(owned_module, "HELD_BYTES", -1)
+        return route_merge(*given)
+
+    monkeypatch.setattr(execute, "route_merge", later)
+    LEGAL["upsert"](DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t").merge(changes, "t.k = s.k")).execute()
+    expected = moved if why == "another file" else FEW
+    assert [source.is_kept for source in left.sources] == [False, True]
+    assert sorted(str(row) for row in content(spark, tmp_path / "t")) == upserted(ROWS, expected)
+
+
+@pytest.mark.classic
+def test_commits_beyond_a_left_source_s_keys_are_no_conflict(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: Left
+) -> None:
+    changes = parquet(spark, tmp_path / "changes", FEW).alias("s")
+    make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
+    route_merge = execute.route_merge
+
+    def later(*given: Any) -> Any:
+        deltamerge.write(spark.createDataFrame([(1000, 0, "far")], SCHEMA), str(tmp_path / "t"), mode="append")
+        DeltaTable.forPath(spark, str(tmp_path / "t")).delete("k = 39")
+        return route_merge(*given)
+
+    monkeypatch.setattr(execute, "route_merge", later)
+    LEGAL["upsert"](DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t").merge(changes, "t.k = s.k")).execute()
+    assert not left.sources[0].is_kept
+    found = sorted(str(row) for row in content(spark, tmp_path / "t"))
+    assert found == upserted([*ROWS[:-1], (1000, 0, "far")], FEW)
 
 
 def test_a_row_that_is_hit_twice_is_refused_and_nothing_is_left(

@@ -30,7 +30,7 @@ from deltamerge.merge.numbers import with_numbers
 from deltamerge.merge.plan import MergePlan, Strategy
 from deltamerge.merge.prune import PrunedPlan
 from deltamerge.merge.resolve import ResolvedClause
-from deltamerge.merge.routed import route_merge
+from deltamerge.merge.routed import must_be_kept, route_merge
 from deltamerge.merge.routing import SENT, route_of
 from deltamerge.protocol.actions import AddFile, CdcFile
 from deltamerge.protocol.row_tracking import tracking_columns
@@ -159,6 +159,7 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     elif (route := route or route_of(pruned)) is not None:
         result = route_merge(spark, pruned, route, spec, _description(pruned))
     if result is None:
+        must_be_kept(pruned.source, "Spark joins")
         check_joined(pruned, lambda plan: change_query(spark, plan, tasks))
         rows = _ready(change_rows(change_query(spark, filtered(pruned), tasks)), pruned)
         result = collect(written_frame(rows, spec), _description(pruned), RESULT_TYPE)

@@ -21,6 +21,7 @@ from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect
 from deltamerge.spark.routing import BATCH_BYTES, inserted_frame, met_frame, owned_frame, routed_files, routed_rows
 from deltamerge.spark.shuffle import partition_keys
+from deltamerge.spark.source import Source
 from deltamerge.spark.source_files import shares
 from deltamerge.spark.target import data_store, scan_spec
 from deltamerge.spark.writing import RESULT_TYPE
@@ -40,6 +41,10 @@ _MOST_INSERTERS = 64
 # Rows that are written by a second job are told to the driver by their places: an eighth of a byte each where neighbours are told
 # together, two bytes at worst. Of a source of more rows than these whole rows are sent.
 _MOST_PLACES = 64 << 20
+
+
+class MustBeKeptError(Exception):
+    """What a source's files tell may not hold, or does not serve a join: Spark must evaluate it, and the plan be made anew."""
 
 
 class Way(Protocol):
@@ -93,7 +98,7 @@ class Met:
 def route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: ChangeSpec, description: str) -> pa.Table | None:
     """Route, match and write; result rows. None where a task would hold too much, which a join spills.
 
-    Raises DeltaMergeError; files of ended tasks may stay, for vacuum.
+    Raises DeltaMergeError, MustBeKeptError; files of ended tasks may stay, for vacuum.
     """
     try:
         return _route_merge(spark, pruned, route, change, description)
@@ -131,8 +136,15 @@ def _route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: Chang
         except DeltaMergeError as error:
             if error.condition != NOT_READ:
                 raise
+            must_be_kept(source, error.detail)
             log.info("%s: Spark reads the source: %s", snapshot.store.url, error.detail)
     return run(routed_rows(source.frame, way.first))
+
+
+def must_be_kept(source: Source, why: str) -> None:
+    """Raise MustBeKeptError if files were spared by what a source's own files tell, which may not hold when Spark reads them."""
+    if not source.is_kept and source.bounds is not None:
+        raise MustBeKeptError(why)
 
 
 def _way(pruned: PrunedPlan, route: Route, owned: OwnedSpec, change: ChangeSpec) -> Way:

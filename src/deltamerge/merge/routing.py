@@ -145,8 +145,10 @@ def _fits(pruned: PrunedPlan, route: Route) -> bool:
         return False
     schema, source = pruned.plan.resolved.scope.source, pruned.source
     sent = row_width(arrow_schema(schema.select(list(pruned.plan.source_columns))))
-    # Each source row changes one row, mostly; where it changes many, the task says that it holds too much.
-    most = route.most if Side.BY_SOURCE in route.clauses else min(route.most, source.rows)
+    # Each source row changes one row, mostly; where it changes many, the task says that it holds too much. Collected rows that
+    # are not matched where they are do change many.
+    may_be_all = Side.BY_SOURCE in route.clauses or source.collected is not None or not source.rows
+    most = route.most if may_be_all else min(route.most, source.rows)
     return most * max(sent, source.bytes // max(1, source.rows)) <= _HELD_BYTES
 
 

@@ -31,6 +31,7 @@ from deltamerge.merge.preview import MergePreview, preview
 from deltamerge.merge.prune import foreseen, prune
 from deltamerge.merge.report import MergeReport, merged_before, report
 from deltamerge.merge.resolve import resolve
+from deltamerge.merge.routed import MustBeKeptError
 from deltamerge.merge.routing import route_of
 from deltamerge.merge.unchanged import without_unchanged
 from deltamerge.spark.frames import Session
@@ -90,7 +91,7 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
 def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:
     """What a merge into the newest version would do; its source is evaluated, nothing is written. Raises DeltaMergeError."""
     plan = planned(spark, table, spec)
-    source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _reading(plan, 0))
+    source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _reading(plan, False))
     return preview(spark, prune(plan, source))
 
 
@@ -121,7 +122,7 @@ def _performed(
 ) -> Done | None:
     started = time.perf_counter()
     spec = _with_batch(spark, spec)
-    conflicts, losses = _retries(spark, spec), _LOSSES
+    conflicts, losses, kept = _retries(spark, spec), _LOSSES, False
     given = source
     while True:
         snapshot = table.snapshot()
@@ -132,7 +133,7 @@ def _performed(
         plan = _planned(spark, snapshot, spec)
         if source is None or spec.source_at is not None:
             tell("reading the source")
-            source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _reading(plan, conflicts))
+            source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _reading(plan, kept or conflicts > 0))
         ready = time.perf_counter()
         pruned = prune(plan, source)
         log.info("%s: %s", table.store.url, "; ".join(f"{s.files} files {s.name}" for s in pruned.funnel))
@@ -140,6 +141,9 @@ def _performed(
         try:
             outcome = execute(spark, pruned)
             done = finish(outcome, _timing(started, ready, outcome))
+        except MustBeKeptError as error:
+            log.info("%s: the source is evaluated by Spark: %s", table.store.url, error)
+            source, kept = given, True
         except SourceLostError as error:
             losses -= 1
             if not losses:
@@ -163,13 +167,13 @@ def _timing(started: float, ready: float, outcome: MergeOutcome) -> Timing:
     return Timing(started, int((ready - started) * 1000), outcome.scan_ms, executed - outcome.scan_ms)
 
 
-def _reading(plan: MergePlan, conflicts: int) -> Reading:
+def _reading(plan: MergePlan, kept: bool) -> Reading:
     """How a source that is a scan of files may be read by the merge; it must be kept if its rows are looked at more than once,
     be it by a join without an equality.
 
     A smaller one may spare files of the table by its keys, which have to be known beforehand, or else go straight to its files.
     """
-    must_be_kept = conflicts or plan.resolved.asked is not None or not plan.equates
+    must_be_kept = kept or plan.resolved.asked is not None or not plan.equates
     at_least = None if must_be_kept else foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
     return Reading(data_store(plan.resolved.snapshot.store), at_least, partial(_is_sent, plan))
 

@@ -9,7 +9,7 @@ when it is too large for that and the merge looks at its rows once, left where i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -17,14 +17,16 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from deltamerge.protocol.schema import arrow_schema
+from deltamerge.protocol.widths import is_fixed
 from deltamerge.spark.adapter import estimated, is_file_scan
 from deltamerge.spark.expression import only
 from deltamerge.spark.frames import Frame, Session
 from deltamerge.spark.jobs import collect, local_frame, translating
 from deltamerge.spark.plantext import may_be_parquet
-from deltamerge.spark.schema import nullable_frame, nullable_type
+from deltamerge.spark.schema import from_spark, nullable_frame, nullable_type
 from deltamerge.spark.session import setting, settings
-from deltamerge.spark.source_files import AS_THEY_COME, SourceFile, rows_here, source_files
+from deltamerge.spark.source_files import AS_THEY_COME, SourceFile, is_near, limits_of, rows_here, source_files
 from deltamerge.spark.writing import positional
 from deltamerge.worker.entry import sized_map
 from deltamerge.worker.store import DataStore
@@ -57,6 +59,7 @@ class Source:
 
     `bounds` has the least and the greatest value of some columns of one that is not collected. One that is not kept may be
     read once, by the job that merges it; `files` are the Parquet files that it is, where Spark is not needed to read them.
+    Bounds of one that is not kept are those files': they hold as long as these are read, and by workers.
     """
 
     build: Callable[[], Frame] = field(repr=False)
@@ -85,8 +88,9 @@ def _nothing() -> Frame:
     raise AssertionError("a source of which nothing is known has no rows")
 
 
-# A source of which nothing is known yet but that workers could read it.
+# A source of which nothing is known yet but that workers could read it; and one of which no more is known than that it has rows.
 UNREAD = Source(_nothing, 0, 0, is_kept=False, files=(SourceFile("", 0, 0, 0, (None, None)),))
+_SOME = replace(UNREAD, rows=1)
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,9 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
         table = _read_here(chosen, schema, reading) if reading and may_be_parquet(plan) else None
         return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema) if table is None else table)
     if estimate is not None and reading is not None and reading.at_least is not None:
-        scanned = _scanned(chosen, schema, estimate, reading, estimate >= reading.at_least)
+        scanned = _scanned(
+            chosen, schema, estimate, reading, estimate >= reading.at_least, bounded if may_be_parquet(plan) else ()
+        )
         if scanned is not None:
             return scanned
     places = [place for place, name in enumerate(columns) if name in bounded]
@@ -172,15 +178,18 @@ def _read_here(chosen: Frame, schema: T.StructType, reading: Reading) -> pa.Tabl
     return rows_here(chosen, files, schema, reading.store, COLLECTED_BYTES)
 
 
-def _scanned(chosen: Frame, schema: T.StructType, estimate: int, reading: Reading, may_pass: bool) -> Source | None:
+def _scanned(
+    chosen: Frame, schema: T.StructType, estimate: int, reading: Reading, may_pass: bool, bounded: Collection[str]
+) -> Source | None:
     """The rows of a scan of files, collected or left where they are; None where they must be kept, or it is no such scan.
 
-    With `may_pass` it may be left whatever it is; else only if workers read it and each row goes straight to its files, so that
-    no file of the table would be spared by knowing its keys.
+    With `may_pass` it may be left whatever it is; else only if its files tell the limits of `bounded` columns, workers read them
+    and each row goes straight to the files of the table that may have its key.
     """
     is_plain = all(map(_is_plain, schema))
     may_be_held = is_plain and not _is_far_too_large(estimate)
-    if not (is_plain or may_pass) or not _is_lasting_scan(chosen):
+    may_go = may_be_held or may_pass or (is_plain and bool(bounded) and reading.would(_SOME, True))
+    if not may_go or not _is_lasting_scan(chosen):
         return None
     files = source_files(chosen, schema, reading.store)
     if files:
@@ -188,8 +197,11 @@ def _scanned(chosen: Frame, schema: T.StructType, estimate: int, reading: Readin
         left = Source(lambda: chosen, rows, max(size, _width(schema) * rows), is_kept=False, files=files)
         if may_pass and (size > COLLECTED_BYTES or (size > _TRUSTED_BYTES and reading.would(left, False))):
             return left
-        if left.bytes > COLLECTED_BYTES and reading.would(left, True):
-            return left
+        bounds = None if may_pass else _limits_told(chosen, schema, files, reading.store, bounded)
+        if bounds is not None and max(size, _arrow_bytes(schema, rows)) > COLLECTED_BYTES:
+            left = replace(left, bounds=bounds)
+            if reading.would(left, True):
+                return left
         table = rows_here(chosen, files, schema, reading.store, COLLECTED_BYTES) if may_be_held or may_pass else None
         if table is not None:
             return _local(chosen.sparkSession, schema, table)
@@ -199,6 +211,20 @@ def _scanned(chosen: Frame, schema: T.StructType, estimate: int, reading: Readin
     if size > COLLECTED_BYTES:
         return Source(lambda: chosen, rows, max(size, 0 if is_plain else estimate), is_kept=False) if may_pass else None
     return _local(chosen.sparkSession, schema, collect(chosen, "deltamerge: read the source", schema)) if is_plain else None
+
+
+def _limits_told(
+    chosen: Frame, schema: T.StructType, files: Sequence[SourceFile], store: DataStore, bounded: Collection[str]
+) -> pa.Table | None:
+    """The limits of columns of a source's files, None where they tell none that holds."""
+    found = limits_of(files, schema, bounded) if bounded and is_near(chosen, files, store) else None
+    return found if found is not None and found.num_columns else None
+
+
+def _arrow_bytes(schema: T.StructType, rows: int) -> int:
+    """The bytes of some rows in Arrow at least, texts being empty."""
+    types = [field.type for field in arrow_schema(from_spark(schema))]
+    return sum(type.bit_width * rows // 8 if is_fixed(type) else 4 * rows for type in types)
 
 
 def _is_far_too_large(estimate: int) -> bool:

@@ -7,10 +7,12 @@ anything about the plan is not known, Spark reads the source.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +26,7 @@ from deltamerge.spark.plantext import optimized_plan
 from deltamerge.spark.schema import from_spark
 from deltamerge.spark.session import setting, settings
 from deltamerge.worker.scan import FileTask
-from deltamerge.worker.source import SourceSpec, source_rows
+from deltamerge.worker.source import SourceSpec, is_read_alike, source_rows
 from deltamerge.worker.store import DataStore, Stamp
 
 _MOST_FILES = 256
@@ -32,6 +34,7 @@ _THREADS = 8
 _SHARE_BYTES = 64 << 20
 # What a thread of this process reads.
 _PART_BYTES = 4 << 20
+_SAME_IN_ALL_CALENDARS = date(1582, 10, 15)
 AS_THEY_COME = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.parquet.binaryAsString": "false",
@@ -63,7 +66,8 @@ _PLAIN = (
 class SourceFile:
     """A Parquet file of a source: its rows, and the bytes that some of its columns have when they are not compressed.
 
-    `groups` counts its row groups; by its `stamp` it is known again.
+    `groups` counts its row groups; by its `stamp` it is known again. `limits` has the least and the greatest value of its columns
+    of whole numbers and dates, as far as it tells; None if it may be read otherwise by Spark.
     """
 
     name: str
@@ -71,6 +75,7 @@ class SourceFile:
     bytes: int
     groups: int
     stamp: Stamp
+    limits: Mapping[str, tuple[Any, Any]] | None = field(default=None, repr=False)
 
 
 def source_files(chosen: Frame, schema: T.StructType, store: DataStore) -> tuple[SourceFile, ...]:
@@ -158,18 +163,64 @@ def _reads_whole_files(text: str, schema: T.StructType) -> bool:
 
 def _looked_into(store: DataStore, schema: T.StructType) -> Callable[[str], SourceFile]:
     wanted = {name.lower() for name in schema.names}
+    types = arrow_schema(from_spark(schema))
 
     def look(name: str) -> SourceFile:
         stamp = store.stamp(name)
         with store.open(name) as source:
-            metadata = pq.ParquetFile(source).metadata
+            file = pq.ParquetFile(source)
+            metadata = file.metadata
             size = 0
             for group in range(metadata.num_row_groups):
                 columns = (metadata.row_group(group).column(i) for i in range(metadata.num_columns))
                 size += sum(c.total_uncompressed_size for c in columns if c.path_in_schema.lower() in wanted)
-            return SourceFile(name, metadata.num_rows, size, metadata.num_row_groups, stamp)
+            limits = _limits(metadata, types) if is_read_alike(file, types) else None
+            return SourceFile(name, metadata.num_rows, size, metadata.num_row_groups, stamp, limits)
 
     return look
+
+
+def _limits(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, tuple[Any, Any]]:
+    """The least and the greatest value of columns of whole numbers and dates, if every row group tells; None if all are null."""
+    found: dict[str, tuple[Any, Any]] = {}
+    places = {metadata.schema.column(i).path.lower(): i for i in range(metadata.num_columns)}
+    for column in schema:
+        if not pa.types.is_integer(column.type) and not pa.types.is_date(column.type):
+            continue
+        groups = [metadata.row_group(group).column(places[column.name.lower()]) for group in range(metadata.num_row_groups)]
+        told = [group.statistics for group in groups if group.num_values]
+        some = [one for one in told if one is None or not (one.has_null_count and one.null_count and not one.num_values)]
+        if not all(one is not None and one.has_min_max for one in some):
+            continue
+        try:
+            low, high = min((one.min for one in some), default=None), max((one.max for one in some), default=None)
+        except (ValueError, OverflowError):  # a date that Python does not have
+            continue
+        # Older dates are another day in files of another calendar.
+        if not isinstance(low, date) or low >= _SAME_IN_ALL_CALENDARS:
+            found[column.name] = (low, high)
+    return found
+
+
+def limits_of(files: Sequence[SourceFile], schema: T.StructType, columns: Collection[str]) -> pa.Table | None:
+    """The least and the greatest value of some of the columns in all files, as far as they tell; None if they may be read
+    otherwise by Spark.
+    """
+    known = [file.limits for file in files if file.limits is not None]
+    if len(known) < len(files):
+        return None
+    types = arrow_schema(from_spark(schema))
+    told = [name for name in columns if all(name in limits for limits in known)]
+    sides = {
+        name: [[limits[name][side] for limits in known if limits[name][side] is not None] for side in (0, 1)] for name in told
+    }
+    values = {name: [min(low, default=None), max(high, default=None)] for name, (low, high) in sides.items()}
+    return pa.table({name: pa.array(pair, types.field(name).type) for name, pair in values.items()})
+
+
+def is_near(frame: Frame, files: Sequence[SourceFile], store: DataStore) -> bool:
+    """Whether the files seen here are those of Spark: what lies on another machine's disks may have the same names."""
+    return is_here(frame.sparkSession) or (store.remote and not any(file.name.startswith(("/", "file:")) for file in files))
 
 
 def rows_here(frame: Frame, files: Sequence[SourceFile], schema: T.StructType, store: DataStore, at_most: int) -> pa.Table | None:
@@ -178,9 +229,7 @@ def rows_here(frame: Frame, files: Sequence[SourceFile], schema: T.StructType, s
     None where Spark must read them: this may be another machine than that of Spark's driver, a file isn't what it was or has
     what Spark may read otherwise, or the rows have more than `at_most` bytes.
     """
-    # What lies on another machine's disks may have the same name here.
-    is_near = is_here(frame.sparkSession) or (store.remote and not any(file.name.startswith(("/", "file:")) for file in files))
-    if not files or not is_near or sum(file.bytes for file in files) > at_most:
+    if not files or not is_near(frame, files, store) or sum(file.bytes for file in files) > at_most:
         return None
     stamps = {file.name: file.stamp for file in files}
     spec = SourceSpec(store, arrow_schema(from_spark(schema)), shares(files, _PART_BYTES), stamps)

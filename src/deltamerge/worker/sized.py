@@ -27,8 +27,12 @@ class Held:
 
     def add(self, rows: pa.Table) -> None:
         """Count a table that is held from now on."""
+        self.expect(rows.nbytes)
         self._left -= rows.nbytes
-        if self._left < 0:
+
+    def expect(self, size: int) -> None:
+        """Refuse so many bytes before they are made."""
+        if size > self._left:
             raise Refused(TOO_LARGE, f"A task would hold more than {self._most >> 20} MB of rows that come to it.")
 
 

@@ -92,6 +92,15 @@ def _rows_of(spec: SourceSpec, task: FileTask) -> Iterator[pa.Table]:
                 yield conform_table(gregorian(pa.Table.from_batches([batch]), file, Calendar.UNKNOWN), schema)
 
 
+def is_read_alike(file: pq.ParquetFile, schema: pa.Schema) -> bool:
+    """Whether a file has the columns of `schema` as workers read them."""
+    try:
+        _check(file, schema, "")
+    except Refused:
+        return False
+    return True
+
+
 def _check(file: pq.ParquetFile, schema: pa.Schema, name: str) -> None:
     leaves = {leaf.path: leaf.physical_type for leaf in (file.schema.column(i) for i in range(len(file.schema)))}
     spelled = Counter(found.lower() for found in file.schema_arrow.names)
@@ -101,18 +110,18 @@ def _check(file: pq.ParquetFile, schema: pa.Schema, name: str) -> None:
         if (
             spelled[wanted.name.lower()] > 1
             or found is None
-            or not _is_read_alike(found.type, wanted.type, leaves.get(found.name) == "INT96")
+            or not _has_same_values(found.type, wanted.type, leaves.get(found.name) == "INT96")
         ):
             kind = None if found is None else found.type
             raise Refused(NOT_READ, f"{name} has no single column {wanted.name!r} of type {wanted.type}: {kind}.", name)
 
 
-def _is_read_alike(found: pa.DataType, wanted: pa.DataType, is_int96: bool) -> bool:
+def _has_same_values(found: pa.DataType, wanted: pa.DataType, is_int96: bool) -> bool:
     """Whether a column of a file holds just the values that Spark reads from it."""
     if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
         return found.unit == "us" and (found.tz is not None or is_int96) == (wanted.tz is not None)
     if pa.types.is_dictionary(found):
-        return _is_read_alike(found.value_type, wanted, is_int96)
+        return _has_same_values(found.value_type, wanted, is_int96)
     if pa.types.is_large_string(found) or pa.types.is_large_binary(found):
         return bool(pa.types.is_string(wanted) if pa.types.is_large_string(found) else pa.types.is_binary(wanted))
     return bool(found.equals(wanted))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from deltamerge.worker.sized import pieces
+from deltamerge.worker.refusal import Refused
+from deltamerge.worker.sized import Held, pieces
 
 
 def test_a_long_row_that_is_chosen_often_makes_many_pieces() -> None:
@@ -16,3 +18,12 @@ def test_a_long_row_that_is_chosen_often_makes_many_pieces() -> None:
     assert max(int((chosen[piece] == 0).sum()) for piece in found) <= 17
     assert len(found) == 3
     assert list(pieces(rows, chosen[:0])) == []
+
+
+def test_bytes_are_refused_before_they_are_made() -> None:
+    held = Held(100)
+    held.add(pa.table({"a": pa.array([0] * 10, pa.int64())}))
+    held.expect(20)
+    with pytest.raises(Refused, match="more than 0 MB"):
+        held.expect(21)
+    held.expect(20)
