@@ -22,6 +22,7 @@ from deltamerge.errors import DeltaMergeError, StorageError
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.merge import execute, routed, routing, run
 from deltamerge.merge.routing import Route
+from deltamerge.spark import source_files
 from deltamerge.spark.source import Source
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker import meet as meet_module
@@ -413,8 +414,12 @@ def test_a_source_that_is_small_beside_the_table_goes_straight_to_its_files(
 
 
 @pytest.mark.classic
-@pytest.mark.parametrize("name", ["told by no file", "another type", "ancient", "without a key"])
-def test_a_source_whose_files_do_not_tell_its_limits_is_kept(spark: SparkSession, tmp_path: Path, left: Left, name: str) -> None:
+@pytest.mark.parametrize("name", ["told by no file", "another type", "ancient", "without a key", "another machine"])
+def test_a_source_whose_files_do_not_tell_its_limits_is_kept(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: Left, name: str
+) -> None:
+    if name == "another machine":
+        monkeypatch.setattr(source_files, "is_here", lambda session: False)
     key = pa.array([3, 5], pa.int32() if name == "another type" else pa.int64())
     rows = {"k": key, "v": pa.array([1, 2], pa.int32()), "w": ["a", "b"], "d": pa.array([-200_000, 3], pa.date32())}
     (tmp_path / "changes").mkdir()
@@ -454,6 +459,7 @@ def test_a_source_that_can_not_be_left_after_all_is_evaluated_by_spark(
             write(moved, 1_700_000_009)
         else:
             monkeypatch.setattr(owned_module, "HELD_BYTES", -1)
+            monkeypatch.setattr(owned_module, "pairs_of", None)  # it is refused before
         return route_merge(*given)
 
     monkeypatch.setattr(execute, "route_merge", later)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltamerge.protocol.schema import arrow_schema
-from deltamerge.protocol.widths import is_fixed
+from deltamerge.protocol.widths import least_width
 from deltamerge.spark.adapter import estimated, is_file_scan
 from deltamerge.spark.expression import only
 from deltamerge.spark.frames import Frame, Session
@@ -191,14 +191,14 @@ def _scanned(
     may_go = may_be_held or may_pass or (is_plain and bool(bounded) and reading.would(_SOME, True))
     if not may_go or not _is_lasting_scan(chosen):
         return None
-    files = source_files(chosen, schema, reading.store)
+    files = source_files(chosen, schema, reading.store, () if may_pass else bounded)
     if files:
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
         left = Source(lambda: chosen, rows, max(size, _width(schema) * rows), is_kept=False, files=files)
         if may_pass and (size > COLLECTED_BYTES or (size > _TRUSTED_BYTES and reading.would(left, False))):
             return left
         bounds = None if may_pass else _limits_told(chosen, schema, files, reading.store, bounded)
-        if bounds is not None and max(size, _arrow_bytes(schema, rows)) > COLLECTED_BYTES:
+        if bounds is not None and max(size, rows * least_width(arrow_schema(from_spark(schema)))) > COLLECTED_BYTES:
             left = replace(left, bounds=bounds)
             if reading.would(left, True):
                 return left
@@ -219,12 +219,6 @@ def _limits_told(
     """The limits of columns of a source's files, None where they tell none that holds."""
     found = limits_of(files, schema, bounded) if bounded and is_near(chosen, files, store) else None
     return found if found is not None and found.num_columns else None
-
-
-def _arrow_bytes(schema: T.StructType, rows: int) -> int:
-    """The bytes of some rows in Arrow at least, texts being empty."""
-    types = [field.type for field in arrow_schema(from_spark(schema))]
-    return sum(type.bit_width * rows // 8 if is_fixed(type) else 4 * rows for type in types)
 
 
 def _is_far_too_large(estimate: int) -> bool:

@@ -66,8 +66,8 @@ _PLAIN = (
 class SourceFile:
     """A Parquet file of a source: its rows, and the bytes that some of its columns have when they are not compressed.
 
-    `groups` counts its row groups; by its `stamp` it is known again. `limits` has the least and the greatest value of its columns
-    of whole numbers and dates, as far as it tells; None if it may be read otherwise by Spark.
+    `groups` counts its row groups; by its `stamp` it is known again. `limits` has the least and the greatest value of columns
+    that were asked for, as far as it tells; None if none was, or it may be read otherwise by Spark.
     """
 
     name: str
@@ -78,10 +78,10 @@ class SourceFile:
     limits: Mapping[str, tuple[Any, Any]] | None = field(default=None, repr=False)
 
 
-def source_files(chosen: Frame, schema: T.StructType, store: DataStore) -> tuple[SourceFile, ...]:
+def source_files(chosen: Frame, schema: T.StructType, store: DataStore, bounded: Collection[str] = ()) -> tuple[SourceFile, ...]:
     """The Parquet files that hold just the rows of `chosen`, whose schema is `schema`; () where that isn't sure.
 
-    They are in the table's `store` or on a local disk.
+    They are in the table's `store` or on a local disk. Of `bounded` columns they have limits.
     """
     if not all(_is_plain(field) for field in schema) or not _is_read_as_it_comes(chosen):
         return ()
@@ -92,7 +92,7 @@ def source_files(chosen: Frame, schema: T.StructType, store: DataStore) -> tuple
         return ()
     try:
         with ThreadPoolExecutor(_THREADS) as pool:
-            return tuple(pool.map(_looked_into(store, schema), names))
+            return tuple(pool.map(_looked_into(store, schema, bounded), names))
     except Exception:  # Spark says what is wrong with it
         return ()
 
@@ -161,7 +161,7 @@ def _reads_whole_files(text: str, schema: T.StructType) -> bool:
     return len(paths) == int(found["count"]) and apart and "..." not in found["paths"]
 
 
-def _looked_into(store: DataStore, schema: T.StructType) -> Callable[[str], SourceFile]:
+def _looked_into(store: DataStore, schema: T.StructType, bounded: Collection[str]) -> Callable[[str], SourceFile]:
     wanted = {name.lower() for name in schema.names}
     types = arrow_schema(from_spark(schema))
 
@@ -174,18 +174,20 @@ def _looked_into(store: DataStore, schema: T.StructType) -> Callable[[str], Sour
             for group in range(metadata.num_row_groups):
                 columns = (metadata.row_group(group).column(i) for i in range(metadata.num_columns))
                 size += sum(c.total_uncompressed_size for c in columns if c.path_in_schema.lower() in wanted)
-            limits = _limits(metadata, types) if is_read_alike(file, types) else None
+            limits = _limits(metadata, types, bounded) if bounded and is_read_alike(file, types) else None
             return SourceFile(name, metadata.num_rows, size, metadata.num_row_groups, stamp, limits)
 
     return look
 
 
-def _limits(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, tuple[Any, Any]]:
-    """The least and the greatest value of columns of whole numbers and dates, if every row group tells; None if all are null."""
+def _limits(metadata: pq.FileMetaData, schema: pa.Schema, bounded: Collection[str]) -> dict[str, tuple[Any, Any]]:
+    """The least and the greatest value of `bounded` columns of whole numbers and dates, if every row group tells; None if all
+    are null.
+    """
     found: dict[str, tuple[Any, Any]] = {}
     places = {metadata.schema.column(i).path.lower(): i for i in range(metadata.num_columns)}
     for column in schema:
-        if not pa.types.is_integer(column.type) and not pa.types.is_date(column.type):
+        if column.name not in bounded or not (pa.types.is_integer(column.type) or pa.types.is_date(column.type)):
             continue
         groups = [metadata.row_group(group).column(places[column.name.lower()]) for group in range(metadata.num_row_groups)]
         told = [group.statistics for group in groups if group.num_values]

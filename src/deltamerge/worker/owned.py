@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.protocol.widths import is_fixed, width
+from deltamerge.protocol.widths import least_width
 from deltamerge.worker.keys import KeyFilter, build_filter
 from deltamerge.worker.pairs import OFTEN, Hits, Indices, few_of_each, pairs_of
 from deltamerge.worker.rewrite import CLAUSE, conform_column
@@ -28,8 +28,6 @@ from deltamerge.worker.streams import read_stream
 SourceKeys = tuple[KeyFilter, pa.Array]
 # What a task may hold of rows that change its files.
 HELD_BYTES = 512 << 20
-# What a text takes at least.
-_TEXT_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Owner:
         self._hits: dict[int, Hits] = {}
         self._new: list[pa.Table] = []
         self._held = Held(HELD_BYTES)
-        self._width = sum(width(field.type) if is_fixed(field.type) else _TEXT_BYTES for field in spec.changes)
+        self._width = least_width(spec.changes)
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of `ROUTED` in, changed rows out: inserted ones first, then those of each of the task's files by position."""
@@ -150,7 +148,7 @@ class Owner:
         """
         scan = replace(self._spec.scan, keys=keys[0], ranked=True)
         found = pa.Table.from_batches(scan_file(scan, self._files[file]), scan.output)
-        self._held.expect(found.num_rows * self._width)
+        self._held.expect(int(found.num_rows * self._width))
         ranks = found.column(RANK)
         pairs = pairs_of(ranks, few_of_each(keys[1], OFTEN))
         assert pairs is not None

@@ -31,7 +31,7 @@ def looked(folder: Path, rows: dict[str, list[Any]], name: str = "a", schema: pa
     place = folder / f"{name}.parquet"
     columns = {field.name: rows.get(field.name, [None] * 3) for field in schema}
     pq.write_table(pa.table(columns, schema), place, row_group_size=2, **options)
-    return _looked_into(DataStore("file", "/"), SCHEMA)(str(place))
+    return _looked_into(DataStore("file", "/"), SCHEMA, ("k", "d", "w", "x"))(str(place))
 
 
 def test_limits_are_those_of_all_row_groups_and_files(tmp_path: Path) -> None:
@@ -65,3 +65,10 @@ def test_a_file_that_spark_may_read_otherwise_tells_nothing(tmp_path: Path, type
     odd = looked(tmp_path, {"k": [1, 2, 3]}, schema=schema)
     assert odd.limits is None
     assert limits_of([odd], SCHEMA, ["k"]) is None
+
+
+def test_limits_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
+    place = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"k": [1], "d": [SOME], "w": ["a"], "x": [1.0]}, FILE), place)
+    assert _looked_into(DataStore("file", "/"), SCHEMA, ())(str(place)).limits is None
+    assert _looked_into(DataStore("file", "/"), SCHEMA, ("d",))(str(place)).limits == {"d": (SOME, SOME)}
