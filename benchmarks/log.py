@@ -59,8 +59,8 @@ def write_commit(log: Path, version: int, lines: list[str]) -> None:
 
 def make_table(root: Path, files: int) -> None:
     """A checkpoint of all files but those of the ten commits after it, written by us."""
-    from deltamerge.log.load import load
-    from deltamerge.log.upkeep import checkpoint
+    from deltamerge.log.commit.upkeep import checkpoint
+    from deltamerge.log.replay.load import load
     from deltamerge.storage.local import LocalStore
 
     log = root / "_delta_log"
@@ -86,10 +86,10 @@ def ours(root: Path) -> dict[str, float]:
     """Cold load, catching up, skipping, checkpoint."""
     import pyarrow as pa
 
-    from deltamerge.log.skipping import could_match
-    from deltamerge.log.table import DeltaLog
-    from deltamerge.log.upkeep import checkpoint
-    from deltamerge.protocol.predicate import And, Compare
+    from deltamerge.log.commit.upkeep import checkpoint
+    from deltamerge.log.replay.table import DeltaLog
+    from deltamerge.log.skipping.skipping import could_match
+    from deltamerge.protocol.values.predicate import And, Compare
     from deltamerge.storage.local import LocalStore
 
     pa.array([0])

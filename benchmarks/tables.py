@@ -117,8 +117,8 @@ def statistics(rows: pa.Table) -> dict[str, Any]:
 
 def _make_log(path: Path, shape: Shape) -> None:
     """A checkpoint, ten commits after it, and the one file that is there, which the checkpoint names."""
-    from deltamerge.log.load import load
-    from deltamerge.log.upkeep import checkpoint
+    from deltamerge.log.commit.upkeep import checkpoint
+    from deltamerge.log.replay.load import load
     from deltamerge.storage.local import LocalStore
 
     later = 10

@@ -79,7 +79,7 @@ def patched(**values: Any) -> Off:
 
 @contextlib.contextmanager
 def _forgetful(spark: Any) -> Iterator[None]:
-    from deltamerge.log import table
+    from deltamerge.log.replay import table
 
     table._logs.clear()
     yield
@@ -153,7 +153,7 @@ def techniques() -> list[Technique]:
 
 
 def _everything(plan: Any, matching: Any) -> Any:
-    from deltamerge.protocol.predicate import ALWAYS
+    from deltamerge.protocol.values.predicate import ALWAYS
 
     return matching if plan.by_source is None else ALWAYS
 

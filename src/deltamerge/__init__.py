@@ -11,15 +11,15 @@ from pyspark.sql import DataFrame, SparkSession
 from deltamerge._version import __version__
 from deltamerge.commands.write import write_table
 from deltamerge.exceptions import catchable
-from deltamerge.log.feed import feed_of
-from deltamerge.log.feed_range import FeedBounds
-from deltamerge.log.history import milliseconds
+from deltamerge.log.feed.feed import feed_of
+from deltamerge.log.feed.range import FeedBounds
+from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.merge.sql import run_sql
-from deltamerge.spark.feed import feed_frame
-from deltamerge.spark.reading import snapshot_frame
-from deltamerge.spark.session import time_zone
-from deltamerge.spark.storage import open_table
-from deltamerge.spark.travel import several_times
+from deltamerge.spark.read.feed import feed_frame
+from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.read.travel import several_times
+from deltamerge.spark.session.settings import time_zone
+from deltamerge.spark.session.storage import open_table
 from deltamerge.tables import DeltaTable
 
 __all__ = ["DeltaTable", "__version__", "read", "read_changes", "sql", "write"]

@@ -17,18 +17,18 @@ from deltamerge.commands.dml import delete_rows, update_rows
 from deltamerge.commands.history import History, merge_history
 from deltamerge.errors import CorruptTableError, TableNotFoundError
 from deltamerge.exceptions import catchable
-from deltamerge.log.table import DeltaLog
-from deltamerge.merge.clauses import Action, Assignment, Batch, Clause, Latest, MergeSpec, Side
+from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
 from deltamerge.merge.run import Progress, explained, previewed, run_merge
-from deltamerge.protocol.schema import StructType
-from deltamerge.spark.analysis import syntax_error
-from deltamerge.spark.catalog import location_of
-from deltamerge.spark.expression import Expression, from_user
-from deltamerge.spark.reading import snapshot_frame
-from deltamerge.spark.sqltext import name_parts_of
-from deltamerge.spark.storage import open_table
+from deltamerge.merge.statement.clauses import Action, Assignment, Batch, Clause, Latest, MergeSpec, Side
+from deltamerge.protocol.schema.types import StructType
+from deltamerge.spark.expressions.analysis import syntax_error
+from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.read.catalog import location_of
+from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.session.storage import open_table
+from deltamerge.spark.sql.text import name_parts_of
 
 ExpressionOrColumn = str | Column
 ColumnMapping = Mapping[str, ExpressionOrColumn]

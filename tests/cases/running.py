@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge import bloom as bloom_module
+from deltamerge.merge.execute import bloom as bloom_module
 from tests.cases.format import Call, Case
 from tests.cases.tables import Rows, Tables, content, feed, last_commit, newest, source_view
 from tests.e2e.tables import hold_no_source

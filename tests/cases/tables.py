@@ -21,22 +21,22 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from deltamerge.log.files import FILE_SCHEMA, FileSet, table_of
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.table import DeltaLog
-from deltamerge.log.transaction import Proposal, commit
-from deltamerge.protocol.actions import Action, Metadata
-from deltamerge.protocol.column_mapping import MAX_ID, assigned, logical_schema, mapping_mode
-from deltamerge.protocol.features import FEATURE_PROPERTY, needed, upgraded
-from deltamerge.protocol.schema import StructType, arrow_schema, parse_schema, schema_json
-from deltamerge.spark.jobs import local_frame
-from deltamerge.spark.results import added_files
-from deltamerge.spark.schema import nullable_type, to_spark
-from deltamerge.spark.target import file_tasks, scan_spec, write_spec
+from deltamerge.log.commit.transaction import Proposal, commit
+from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, table_of
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.schema.column_mapping import MAX_ID, assigned, logical_schema, mapping_mode
+from deltamerge.protocol.schema.types import StructType, arrow_schema, parse_schema, schema_json
+from deltamerge.protocol.table.actions import Action, Metadata
+from deltamerge.protocol.table.features import FEATURE_PROPERTY, needed, upgraded
+from deltamerge.spark.session.jobs import local_frame
+from deltamerge.spark.session.schema import nullable_type, to_spark
+from deltamerge.spark.stages.results import added_files
+from deltamerge.spark.stages.target import file_tasks, scan_spec, write_spec
 from deltamerge.storage.local import LocalStore
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.entry import write_map
-from deltamerge.worker.scan import FileTask, ScanSpec, scan_file
+from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
 from tests.cases.format import Table
 from tests.cases.values import Malformed, header_text, parse_row, render, sort_key
 

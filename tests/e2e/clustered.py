@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.merge import apply, matching
+from deltamerge.merge.execute import apply, matching
 from deltamerge.tables import DeltaTable
-from deltamerge.worker.store import DataStore
+from deltamerge.worker.scan.store import DataStore
 from tests.faults.processes import small_session
 
 MODULES = ("pyarrow", "deltamerge", "sqlglot")

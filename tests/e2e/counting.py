@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deltamerge.storage.local import LocalStore
-from deltamerge.worker.store import DataStore
+from deltamerge.worker.scan.store import DataStore
 
 REQUESTS = ("list", "read", "info", "exists_folder")
 

@@ -22,11 +22,11 @@ from pyspark.sql.conversion import LocalDataToArrowConversion
 
 import deltamerge
 from deltamerge.commands import write as write_module
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.protocol.actions import AddFile
-from deltamerge.spark import source as source_module
-from deltamerge.spark.results import added_files
-from deltamerge.spark.target import write_spec
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.table.actions import AddFile
+from deltamerge.spark.source import source as source_module
+from deltamerge.spark.stages.results import added_files
+from deltamerge.spark.stages.target import write_spec
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.entry import write_map
 from tests.e2e.vectors import ask_for_vectors

@@ -25,8 +25,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.spark.adapter import estimated_bytes
-from deltamerge.spark.source import COLLECTED_BYTES
+from deltamerge.spark.session.adapter import estimated_bytes
+from deltamerge.spark.source.source import COLLECTED_BYTES
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.refusals import refused
 from tests.e2e.tables import make, source

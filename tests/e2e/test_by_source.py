@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge import apply, execute, matching
-from deltamerge.spark.adapter import estimated_bytes
+from deltamerge.merge.execute import apply, execute, matching
+from deltamerge.spark.session.adapter import estimated_bytes
 from deltamerge.tables import DeltaMergeBuilder
 from tests.e2e.tables import conf, content, hold_no_source, make, noted, source
 

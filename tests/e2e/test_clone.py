@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.table import open_log
 from deltamerge.tables import DeltaTable
-from deltamerge.worker import rewrite
+from deltamerge.worker.write import rewrite
 from tests.e2e.tables import source
 
 pytestmark = pytest.mark.local(reason="the clone is made with files")

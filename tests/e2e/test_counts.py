@@ -15,7 +15,7 @@ from benchmarks.engines import merge_of
 from benchmarks.tables import fresh_copy, table_path
 from pyspark.sql import SparkSession
 
-from deltamerge.merge import apply, matching
+from deltamerge.merge.execute import apply, matching
 from deltamerge.tables import DeltaTable
 from tests.e2e.counting import Counts, Ledger, rises
 

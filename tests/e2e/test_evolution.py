@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import MetadataChangedException, catchable
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.table import open_log
 from deltamerge.merge.commit import commit_merge
 from deltamerge.merge.run import performed
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
-import deltamerge.merge.apply as apply
+import deltamerge.merge.execute.apply as apply
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge import commit as commit_step
 from tests.e2e.feeds import VECTORS, change_files, changes, feed_table

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import MetadataChangedException, catchable
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.table import open_log
 from deltamerge.merge.commit import commit_merge
 from deltamerge.merge.run import performed
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
@@ -76,7 +76,7 @@ def test_inserted_rows_get_the_next_numbers(spark: SparkSession, tmp_path: Path,
 def test_many_inserting_tasks_share_no_number(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t"
     make(path)
-    monkeypatch.setattr("deltamerge.merge.execute._INSERT_BYTES", 2_000)
+    monkeypatch.setattr("deltamerge.merge.execute.execute._INSERT_BYTES", 2_000)
     spark.conf.set("spark.deltamerge.strategy", "join")
     frame = spark.range(1_000).selectExpr("CAST(id AS INT) AS k", "CAST(id AS STRING) AS v").alias("s")
     merge(spark, path, frame).whenNotMatchedInsert(values=INSERT).execute()

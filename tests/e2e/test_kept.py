@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 import deltamerge
 from deltamerge.errors import DeltaMergeError
-from deltamerge.merge import execute, kept
+from deltamerge.merge.execute import execute
+from deltamerge.merge.plan import kept
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.tables import conf, content, hold_no_source, make, noted, source, version
 from tests.e2e.vectors import vectors_of

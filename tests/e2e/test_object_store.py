@@ -17,14 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 import deltamerge
 from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.exceptions import DeltaCommitStateUnknownException, DeltaStorageException
-from deltamerge.log.segment import commit_name
-from deltamerge.log.table import open_log
-from deltamerge.spark.jobs import in_process
-from deltamerge.spark.storage import store_settings
+from deltamerge.log.replay.segment import commit_name
+from deltamerge.log.replay.table import open_log
+from deltamerge.spark.session.jobs import in_process
+from deltamerge.spark.session.storage import store_settings
 from deltamerge.storage import ObjectInfo, open_store
 from deltamerge.storage.object_store import ObjectStore
 from deltamerge.tables import DeltaTable
-from deltamerge.worker.refusal import Refused
+from deltamerge.worker.scan.row_errors import Refused
 from tests.stores.committing import append
 from tests.stores.server import KEY_ID, SECRET, TOKEN, S3Server, answered, cut_off, served_but_answer_is, served_but_cut_off
 from tests.unit.log.building import PROTOCOL, metadata

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import DeltaInvariantViolationException
-from deltamerge.merge import execute
+from deltamerge.merge.execute import execute
 from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import refused
 from tests.e2e.tables import content, make, source

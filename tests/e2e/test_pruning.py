@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.log.table import open_log
-from deltamerge.merge import execute as execute_module
+from deltamerge.log.replay.table import open_log
+from deltamerge.merge.execute import execute as execute_module
 from deltamerge.merge.report import MergeReport
-from deltamerge.spark.target import file_tasks
-from deltamerge.worker.bloom import BloomFilter
-from deltamerge.worker.scan import FileTask, ScanSpec, scan_file
+from deltamerge.spark.stages.target import file_tasks
+from deltamerge.worker.scan.bloom import BloomFilter
+from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
 from tests.e2e.tables import content, hold_no_source, make, noted, source
 
 SCHEMA = "id int, day date, v string"

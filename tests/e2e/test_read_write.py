@@ -129,7 +129,7 @@ def test_a_checkpoint_is_written_and_used(spark: SparkSession, tmp_path: Path) -
     assert (log / "00000000000000000010.checkpoint.parquet").exists()
     for old in range(10):
         (log / f"{old:020d}.json").unlink()
-    deltamerge.log.table._logs.clear()
+    deltamerge.log.replay.table._logs.clear()
     expected = [(0, 10), (1, 11), (2, 7), (3, 8), (4, 9)]
     assert content(spark, tmp_path / "t") == expected
     found = deltalake.DeltaTable(str(tmp_path / "t")).to_pyarrow_table().sort_by("id").to_pylist()
@@ -199,7 +199,7 @@ def test_a_version_is_read_by_its_time(spark: SparkSession, tmp_path: Path) -> N
     for number in range(3):
         deltamerge.write(spark.range(number + 1), path, mode="append")
         os.utime(tmp_path / "t" / "_delta_log" / f"{number:020d}.json", (1_600_000_000 + number * 60,) * 2)
-    deltamerge.log.table._logs.clear()
+    deltamerge.log.replay.table._logs.clear()
     moment = datetime(2020, 9, 13, 12, 27, 50, tzinfo=UTC)
     assert deltamerge.read(spark, path, timestamp=moment).count() == 3
     assert deltamerge.read(spark, path, timestamp="2020-09-13 12:26:40").count() == 1

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from deltamerge.errors import ResultTooLargeError
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.merge import local_changes, matching
+from deltamerge.merge.execute import local_changes, matching
 from deltamerge.tables import DeltaMergeBuilder
 from tests.e2e.tables import content, make, source
 

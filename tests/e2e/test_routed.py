@@ -20,15 +20,18 @@ from pyspark.sql import DataFrame, SparkSession
 import deltamerge
 from deltamerge.errors import DeltaMergeError, StorageError
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.merge import execute, routed, routing, run
-from deltamerge.merge.routing import Route
-from deltamerge.spark import source_files
-from deltamerge.spark.source import Source
+from deltamerge.merge import run
+from deltamerge.merge.execute import execute, routed
+from deltamerge.merge.plan import routing
+from deltamerge.merge.plan.routing import Route
+from deltamerge.spark.source import source_files
+from deltamerge.spark.source.source import Source
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
-from deltamerge.worker import meet as meet_module
-from deltamerge.worker import owned as owned_module
-from deltamerge.worker import rewrite, sized
-from deltamerge.worker.pairs import few_of_each
+from deltamerge.worker.join import meet as meet_module
+from deltamerge.worker.join import owned as owned_module
+from deltamerge.worker.join import sized
+from deltamerge.worker.join.pairs import few_of_each
+from deltamerge.worker.write import rewrite
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf, content, hold_no_source, make, noted
 

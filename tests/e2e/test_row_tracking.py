@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import DeltaCorruptTableException
-from deltamerge.log.table import open_log
-from deltamerge.protocol.actions import DeletionVector
-from deltamerge.protocol.deletion_vector import deleted_rows, vector_reference
-from deltamerge.protocol.row_tracking import ID_KEY, VERSION_KEY
+from deltamerge.log.replay.table import open_log
+from deltamerge.protocol.table.actions import DeletionVector
+from deltamerge.protocol.table.row_tracking import ID_KEY, VERSION_KEY
+from deltamerge.protocol.values.deletion_vector import deleted_rows, vector_reference
 from deltamerge.tables import DeltaTable
 from tests.e2e.feeds import FEED, VECTORS, changes
 from tests.e2e.refusals import refused

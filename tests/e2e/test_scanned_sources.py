@@ -15,13 +15,14 @@ from pyspark.sql import functions as F
 
 import deltamerge
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.merge import bloom, execute, run
-from deltamerge.merge.prune import PrunedPlan
-from deltamerge.spark import source as source_module
-from deltamerge.spark.adapter import is_file_scan
-from deltamerge.spark.source import Reading, Source, materialize
+from deltamerge.merge import run
+from deltamerge.merge.execute import bloom, execute
+from deltamerge.merge.plan.prune import PrunedPlan
+from deltamerge.spark.session.adapter import is_file_scan
+from deltamerge.spark.source import source as source_module
+from deltamerge.spark.source.source import Reading, Source, materialize
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
-from deltamerge.worker.store import DataStore
+from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf, content, hold_no_source, make, noted
 

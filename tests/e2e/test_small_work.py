@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge import matching
-from deltamerge.worker.store import DataStore
+from deltamerge.merge.execute import matching
+from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import content, make
 

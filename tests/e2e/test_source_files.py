@@ -17,12 +17,13 @@ from pyspark.sql import types as T
 import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge import run
-from deltamerge.spark import adapter, source
-from deltamerge.spark import source_files as files_module
-from deltamerge.spark.jobs import collect
-from deltamerge.spark.source_files import SourceFile, rows_here, shares, source_files
+from deltamerge.spark.session import adapter
+from deltamerge.spark.session.jobs import collect
+from deltamerge.spark.source import source
+from deltamerge.spark.source import source_files as files_module
+from deltamerge.spark.source.source_files import SourceFile, rows_here, shares, source_files
 from deltamerge.tables import DeltaTable
-from deltamerge.worker.store import DataStore
+from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf, content, make, noted
 
@@ -162,7 +163,7 @@ def test_a_file_that_is_gone_or_no_parquet(spark: SparkSession, tmp_path: Path, 
 
 
 def test_too_many_files_are_left_to_spark(spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deltamerge.spark.source_files._MOST_FILES", 1)
+    monkeypatch.setattr("deltamerge.spark.source.source_files._MOST_FILES", 1)
     frame = spark.read.parquet(str(place))
     assert source_files(frame, frame.schema, STORE) == ()
 

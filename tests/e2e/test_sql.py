@@ -289,7 +289,7 @@ def test_parameters_called_like_keywords(spark: SparkSession, path: str, changes
     "value", [None, True, 2**40, -1, 0.1, np.float64(0.1), Decimal("1.50"), date(2020, 2, 29), [1, 2], {"a": 1}, b"\x00\xff"]
 )
 def test_each_kind_of_parameter_is_what_spark_makes_of_it(spark: SparkSession, value: object) -> None:
-    from deltamerge.spark.literals import literal_of
+    from deltamerge.spark.sql.literals import literal_of
 
     ours = spark.sql(f"SELECT {literal_of(value)} AS v").collect()[0].v
     assert ours == value
@@ -306,7 +306,7 @@ def test_each_kind_of_parameter_is_what_spark_makes_of_it(spark: SparkSession, v
 )
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo"])
 def test_a_moment_is_the_one_that_spark_takes(spark: SparkSession, value: datetime, zone: str) -> None:
-    from deltamerge.spark.literals import literal_of
+    from deltamerge.spark.sql.literals import literal_of
 
     with conf(spark, {"spark.sql.session.timeZone": zone}):
         (row,) = spark.sql(f"SELECT unix_micros({literal_of(value)}), unix_micros(:v)", args={"v": value}).collect()
@@ -327,7 +327,7 @@ def test_a_moment_is_the_one_that_spark_takes(spark: SparkSession, value: dateti
 def test_moments_at_the_ends_are_those_that_spark_takes(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, value: datetime, local: str
 ) -> None:
-    from deltamerge.spark.literals import literal_of
+    from deltamerge.spark.sql.literals import literal_of
 
     monkeypatch.setenv("TZ", local)
     time.tzset()
@@ -357,7 +357,7 @@ def test_the_colon_of_a_fields_type_is_no_marker(spark: SparkSession, path: str,
 
 
 def test_an_interval_is_the_one_that_spark_takes(spark: SparkSession) -> None:
-    from deltamerge.spark.literals import literal_of
+    from deltamerge.spark.sql.literals import literal_of
 
     value = timedelta(days=-400, seconds=1, microseconds=7)
     query = f"SELECT typeof({literal_of(value)}), {literal_of(value)} <=> :v"

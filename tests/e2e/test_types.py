@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import deltamerge
-from deltamerge.log.table import open_log
-from deltamerge.spark.reading import arrow_frame
+from deltamerge.log.replay.table import open_log
+from deltamerge.spark.read.snapshot import arrow_frame
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import conf, content, make
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.table import open_log
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import content, hold_no_source, make, source, version
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
-import deltamerge.worker.scan as scan
+import deltamerge.worker.scan.scan as scan
 from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import ConcurrentAppendException
 from deltamerge.merge import commit as commit_step

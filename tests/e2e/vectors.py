@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.table import open_log
 
 FEATURES = ["deletionVectors"]
 

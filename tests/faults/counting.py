@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import deltamerge.storage.local
 from deltamerge.tables import DeltaTable
-from deltamerge.worker.store import DataStore
+from deltamerge.worker.scan.store import DataStore
 from tests.faults.processes import READY, small_session
 
 FIRST_ROWS = 10

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.table import open_log
 from tests.oracle.engines import copy_table
 from tests.oracle.readers import by_delta_spark, by_deltamerge
 

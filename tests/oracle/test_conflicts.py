@@ -22,7 +22,7 @@ import deltamerge
 import deltamerge.commands.write
 import deltamerge.merge.commit
 import deltamerge.tables
-from deltamerge.log.transaction import commit
+from deltamerge.log.commit.transaction import commit
 from tests.oracle.races import BASE, CONFLICTS, SECONDS, SOURCE, WINNERS, Engine, Rows, copy_at, injector, make_base, outcome
 
 LEVELS = ("Serializable", "WriteSerializable")

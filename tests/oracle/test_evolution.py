@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.log.table import open_log
-from deltamerge.protocol.schema import parse_schema, type_value
+from deltamerge.log.replay.table import open_log
+from deltamerge.protocol.schema.types import parse_schema, type_value
 from tests.oracle.engines import COUNTERS, copy_table
 from tests.oracle.evolutions import EVOLUTIONS, Evolution
 from tests.oracle.readers import by_delta_spark, by_deltamerge

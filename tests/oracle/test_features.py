@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.log.table import open_log
-from deltamerge.protocol.features import FEATURES, named_features
+from deltamerge.log.replay.table import open_log
+from deltamerge.protocol.table.features import FEATURES, named_features
 from deltamerge.tables import DeltaTable
 from tests.oracle.readers import by_delta_rs, by_delta_spark, by_deltamerge
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.table import open_log
 from tests.oracle.engines import copy_table
 from tests.oracle.test_evolution import failure
 

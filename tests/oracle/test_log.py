@@ -16,16 +16,16 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from deltamerge.log.checkpoint_write import write_checkpoint
-from deltamerge.log.checksum import checksum_value
-from deltamerge.log.load import load
-from deltamerge.log.parts import spark_hash
-from deltamerge.log.row_ids import high_water_mark
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.table import DeltaLog
-from deltamerge.log.transaction import Proposal, commit
-from deltamerge.log.upkeep import after_commit, checkpoint
-from deltamerge.protocol.actions import AddFile, Txn
+from deltamerge.log.commit.checkpoint_write import write_checkpoint
+from deltamerge.log.commit.parts import spark_hash
+from deltamerge.log.commit.row_ids import high_water_mark
+from deltamerge.log.commit.transaction import Proposal, commit
+from deltamerge.log.commit.upkeep import after_commit, checkpoint
+from deltamerge.log.replay.checksum import checksum_value
+from deltamerge.log.replay.load import load
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.table.actions import AddFile, Txn
 from deltamerge.storage.local import LocalStore
 
 PROPERTIES = {

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.log.row_ids import high_water_mark
-from deltamerge.log.table import open_log
-from deltamerge.protocol.features import assigns_row_ids
+from deltamerge.log.commit.row_ids import high_water_mark
+from deltamerge.log.replay.table import open_log
+from deltamerge.protocol.table.features import assigns_row_ids
 from deltamerge.tables import DeltaTable
 from tests.cases.running import run_at
 from tests.oracle.cases import Merge

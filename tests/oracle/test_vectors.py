@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.log.table import open_log
-from deltamerge.protocol.actions import DeletionVector
-from deltamerge.protocol.deletion_vector import deleted_rows, vector_reference
-from deltamerge.protocol.roaring import Positions, decode, encode
+from deltamerge.log.replay.table import open_log
+from deltamerge.protocol.table.actions import DeletionVector
+from deltamerge.protocol.values.deletion_vector import deleted_rows, vector_reference
+from deltamerge.protocol.values.roaring import Positions, decode, encode
 
 CONDITIONS = {
     "sparse": lambda ids: ids % 9_973 == 3,

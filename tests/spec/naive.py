@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deltamerge.log.paths import canonical_path
-from deltamerge.log.snapshot import Snapshot
+from deltamerge.log.replay.paths import canonical_path
+from deltamerge.log.replay.snapshot import Snapshot
 
 Key = tuple[str, str | None]
 

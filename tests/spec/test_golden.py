@@ -20,9 +20,9 @@ from pyspark.sql.types import DecimalType, IntegerType
 
 import deltamerge
 from deltamerge.exceptions import catchable
-from deltamerge.log.table import open_log
-from deltamerge.protocol.partitions import decode_path
-from deltamerge.spark.reading import arrow_frame
+from deltamerge.log.replay.table import open_log
+from deltamerge.protocol.values.partitions import decode_path
+from deltamerge.spark.read.snapshot import arrow_frame
 
 GOLDEN = Path(os.environ.get("DELTAMERGE_GOLDEN", Path(__file__).parents[3] / "shared" / "golden"))
 

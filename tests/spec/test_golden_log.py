@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltamerge.errors import DeltaMergeError, UnsupportedTableError
-from deltamerge.log.load import load
-from deltamerge.log.segment import all_commits, commit_version
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.upkeep import checkpoint
-from deltamerge.protocol.partitions import decode_path
+from deltamerge.log.commit.upkeep import checkpoint
+from deltamerge.log.replay.load import load
+from deltamerge.log.replay.segment import all_commits, commit_version
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.storage.local import LocalStore
 from tests.spec.golden import FOLDER, golden_names, unpack
 from tests.spec.naive import assert_same, replay

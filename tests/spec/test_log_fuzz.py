@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deltamerge.errors import CorruptTableError, DeltaMergeError
-from deltamerge.log.checksum import write_checksum
-from deltamerge.log.load import load
-from deltamerge.log.upkeep import checkpoint
+from deltamerge.log.commit.upkeep import checkpoint
+from deltamerge.log.replay.checksum import write_checksum
+from deltamerge.log.replay.load import load
 from deltamerge.storage.local import LocalStore
 from tests.spec.naive import State, assert_same, replay
 from tests.unit.log.building import add, commit, create, info, metadata, remove, schema_text

@@ -14,20 +14,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deltamerge.errors import DeltaMergeError
-from deltamerge.log.checksum import checksum_value
-from deltamerge.log.clustering import clustering_columns
-from deltamerge.log.files import add_files
-from deltamerge.log.load import load
-from deltamerge.log.skipping import could_match
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.table import DeltaLog
-from deltamerge.log.transaction import Proposal, commit
-from deltamerge.log.upkeep import checkpoint
-from deltamerge.protocol.actions import AddFile
-from deltamerge.protocol.demands import demands_of
-from deltamerge.protocol.features import check_writable
-from deltamerge.protocol.identity import identity_columns
-from deltamerge.protocol.predicate import And, Compare, IsNull, OneOf, Or, StartsWith
+from deltamerge.log.commit.clustering import clustering_columns
+from deltamerge.log.commit.transaction import Proposal, commit
+from deltamerge.log.commit.upkeep import checkpoint
+from deltamerge.log.replay.checksum import checksum_value
+from deltamerge.log.replay.files import add_files
+from deltamerge.log.replay.load import load
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.log.skipping.skipping import could_match
+from deltamerge.protocol.schema.identity import identity_columns
+from deltamerge.protocol.table.actions import AddFile
+from deltamerge.protocol.table.constraints import demands_of
+from deltamerge.protocol.table.features import check_writable
+from deltamerge.protocol.values.predicate import And, Compare, IsNull, OneOf, Or, StartsWith
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import add, info, remove, vector
 from tests.unit.log.building import commit as write

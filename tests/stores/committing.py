@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deltamerge.log.table import open_log
-from deltamerge.log.transaction import Proposal, commit
-from deltamerge.protocol.actions import AddFile
+from deltamerge.log.commit.transaction import Proposal, commit
+from deltamerge.log.replay.table import open_log
+from deltamerge.protocol.table.actions import AddFile
 
 
 def append(location: str, options: Mapping[str, str], writer: int, commits: int) -> None:

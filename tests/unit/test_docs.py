@@ -8,9 +8,9 @@ from pathlib import Path
 from deltamerge import errors, exceptions
 from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import spark_form
-from deltamerge.protocol.actions import Metadata
-from deltamerge.protocol.features import FEATURES
-from deltamerge.protocol.schema import PrimitiveType, arrow_type
+from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
+from deltamerge.protocol.table.actions import Metadata
+from deltamerge.protocol.table.features import FEATURES
 from tests.docs.conditions import OTHER_NAMES, PACKAGE, condition_patterns
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -98,7 +98,7 @@ def test_each_setting_is_told() -> None:
 
 def test_each_told_property_is_read() -> None:
     told = {name for row in _ROW.findall(page("settings.md")) for name in _NAMES.findall(row[0]) if name.startswith("delta.")}
-    properties = (PACKAGE / "protocol" / "properties.py").read_text(encoding="utf-8")
+    properties = (PACKAGE / "protocol" / "table" / "properties.py").read_text(encoding="utf-8")
     assert set(re.findall(r'"(delta\.[\w.]+)"', properties)) <= told
     assert [name for name in told if name.partition("<")[0] not in source()] == []
 

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "deltamerge"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-ADAPTER = PACKAGE / "spark" / "adapter.py"
+ADAPTER = PACKAGE / "spark" / "session" / "adapter.py"
 MOST_LINES = 400
 JVM_NAMES = {"_jvm", "_jdf", "_jsc", "_jc"}
 REGISTRIES = [

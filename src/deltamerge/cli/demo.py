@@ -22,7 +22,7 @@ from deltamerge.cli.session import local_session
 from deltamerge.commands.describe import history_table
 from deltamerge.commands.write import write_table
 from deltamerge.errors import DeltaMergeError
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.table import open_log
 from deltamerge.merge.report import MergeReport
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 

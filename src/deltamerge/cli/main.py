@@ -14,7 +14,7 @@ from deltamerge.cli.demo import run_demo
 from deltamerge.cli.render import detail_view, error_view, history_view
 from deltamerge.commands.describe import detail_table, history_table
 from deltamerge.errors import DeltaMergeError
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.table import open_log
 
 app = typer.Typer(help="MERGE INTO for Delta Lake tables, without a JAR.", no_args_is_help=True, add_completion=False)
 console = Console()

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from deltamerge.errors import DeltaMergeError
-from deltamerge.merge.prune import FunnelStep
+from deltamerge.merge.plan.prune import FunnelStep
 from deltamerge.merge.report import MergeReport
-from deltamerge.protocol.schema import StructType
+from deltamerge.protocol.schema.types import StructType
 
 _BAR = 30
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltamerge.log.clustering import clustering_names
-from deltamerge.log.commit_file import CommitFile
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.table import DeltaLog
-from deltamerge.protocol.features import named_features
-from deltamerge.spark.frames import Frame, Session
+from deltamerge.log.commit.clustering import clustering_names
+from deltamerge.log.replay.commit_file import CommitFile
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.table.features import named_features
+from deltamerge.spark.session.frames import Frame, Session
 
 _TEXTS = pa.map_(pa.string(), pa.string())
 _MOMENT = pa.timestamp("us", "UTC")

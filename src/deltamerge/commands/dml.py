@@ -9,16 +9,16 @@ import json
 import logging
 from collections.abc import Mapping
 
-from deltamerge.log.table import DeltaLog
-from deltamerge.log.transaction import Committed
-from deltamerge.merge.clauses import Action, Assignment, Clause, MergeSpec, Side
+from deltamerge.log.commit.transaction import Committed
+from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import Operation, Timing, commit_outcome
-from deltamerge.merge.execute import MergeOutcome
+from deltamerge.merge.execute.execute import MergeOutcome
 from deltamerge.merge.run import performed
-from deltamerge.spark.expression import Expression, from_user
-from deltamerge.spark.frames import Session
-from deltamerge.spark.session import engine_name
-from deltamerge.spark.source import single_row
+from deltamerge.merge.statement.clauses import Action, Assignment, Clause, MergeSpec, Side
+from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import engine_name
+from deltamerge.spark.source.source import single_row
 
 log = logging.getLogger("deltamerge.commands")
 

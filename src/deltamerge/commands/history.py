@@ -9,23 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.table import DeltaLog
-from deltamerge.merge.clauses import Action, Assignment, Clause, MergeSpec, Side
-from deltamerge.merge.plan import plan_merge
-from deltamerge.merge.prune import PrunedPlan, prune
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.merge.plan.plan import plan_merge
+from deltamerge.merge.plan.prune import PrunedPlan, prune
 from deltamerge.merge.report import MergeReport
-from deltamerge.merge.resolve import resolve
+from deltamerge.merge.resolve.resolve import resolve
+from deltamerge.merge.resolve.schema_check import check_schema
 from deltamerge.merge.run import run_merge
-from deltamerge.merge.stale import check_schema
-from deltamerge.protocol.schema import MapType, PrimitiveType, StructField, StructType, fields_of
-from deltamerge.protocol.sized_text import sized_texts
-from deltamerge.spark.analysis import empty_frame, unresolved
-from deltamerge.spark.attributes import quoted
-from deltamerge.spark.casts import check_casts
-from deltamerge.spark.expression import Expression, from_user
-from deltamerge.spark.frames import Frame, Session
-from deltamerge.spark.history import (
+from deltamerge.merge.statement.clauses import Action, Assignment, Clause, MergeSpec, Side
+from deltamerge.protocol.schema.char_varchar import sized_texts
+from deltamerge.protocol.schema.types import MapType, PrimitiveType, StructField, StructType, fields_of
+from deltamerge.spark.expressions.analysis import empty_frame, unresolved
+from deltamerge.spark.expressions.casts import check_casts
+from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.schema import from_spark, nullable_schema, spark_type
+from deltamerge.spark.session.settings import case_sensitive, time_zone
+from deltamerge.spark.source.source import Source, materialize
+from deltamerge.spark.stages.row_versions import (
     CLOSED,
     CURRENT,
     SINCE,
@@ -37,11 +40,8 @@ from deltamerge.spark.history import (
     renamed,
     staged_frame,
 )
-from deltamerge.spark.scan import scan_frame
-from deltamerge.spark.schema import from_spark, nullable_schema, spark_type
-from deltamerge.spark.session import case_sensitive, time_zone
-from deltamerge.spark.source import Source, materialize
-from deltamerge.spark.target import file_tasks, scan_spec
+from deltamerge.spark.stages.scan import scan_frame
+from deltamerge.spark.stages.target import file_tasks, scan_spec
 
 _TARGET, _SOURCE = "history", "changes"
 _TIMES = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz", "string")

@@ -11,36 +11,36 @@ from dataclasses import replace
 import numpy as np
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError, TableNotFoundError
-from deltamerge.log.conflict import ReadSet
-from deltamerge.log.files import FileSet, Mask, add_files
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.table import DeltaLog
-from deltamerge.log.transaction import Committed, Proposal, commit, discarding
-from deltamerge.log.upkeep import after_commit
-from deltamerge.protocol.actions import Action, AddFile, Metadata, Protocol
-from deltamerge.protocol.column_mapping import MAX_ID, MappingMode, assigned, mode_of
-from deltamerge.protocol.demands import demands_of
-from deltamerge.protocol.evolution import nullable
-from deltamerge.protocol.features import FEATURE_PROPERTY, check_writable, needed
-from deltamerge.protocol.identity import Identity, identity_columns, unnamed, with_marks
-from deltamerge.protocol.partitions import decode_path
-from deltamerge.protocol.row_tracking import with_column_names
-from deltamerge.protocol.schema import (
+from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
+from deltamerge.log.commit.upkeep import after_commit
+from deltamerge.log.replay.files import FileSet, Mask, add_files
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.schema.column_mapping import MAX_ID, MappingMode, assigned, mode_of
+from deltamerge.protocol.schema.evolution import nullable
+from deltamerge.protocol.schema.identity import Identity, identity_columns, unnamed, with_marks
+from deltamerge.protocol.schema.types import (
     PrimitiveType,
     StructType,
     check_names,
     schema_json,
 )
-from deltamerge.spark.demands import check_demands
-from deltamerge.spark.feed import check_feed_columns
-from deltamerge.spark.frames import Frame
-from deltamerge.spark.jobs import collect
-from deltamerge.spark.results import added_files
-from deltamerge.spark.schema import from_spark, shown_schema
-from deltamerge.spark.session import engine_name
-from deltamerge.spark.storage import open_table
-from deltamerge.spark.target import write_spec
-from deltamerge.spark.writing import data_frame, laid_out
+from deltamerge.protocol.table.actions import Action, AddFile, Metadata, Protocol
+from deltamerge.protocol.table.constraints import demands_of
+from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable, needed
+from deltamerge.protocol.table.row_tracking import with_column_names
+from deltamerge.protocol.values.partitions import decode_path
+from deltamerge.spark.expressions.constraints import check_demands
+from deltamerge.spark.read.feed import check_feed_columns
+from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.session.jobs import collect
+from deltamerge.spark.session.schema import from_spark, shown_schema
+from deltamerge.spark.session.settings import engine_name
+from deltamerge.spark.session.storage import open_table
+from deltamerge.spark.stages.results import added_files
+from deltamerge.spark.stages.target import write_spec
+from deltamerge.spark.stages.writing import data_frame, laid_out
 
 MODES = ("error", "errorifexists", "ignore", "append", "overwrite")
 

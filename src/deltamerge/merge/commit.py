@@ -7,18 +7,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deltamerge.log.conflict import ReadSet
-from deltamerge.log.dv_files import with_vector, write_vectors
-from deltamerge.log.files import add_files, file_keys
-from deltamerge.log.transaction import Committed, Proposal, commit, discarding
-from deltamerge.log.upkeep import after_commit
-from deltamerge.merge.clauses import Action, Batch, Side
-from deltamerge.merge.execute import MergeOutcome
-from deltamerge.protocol.actions import Action as LogAction
-from deltamerge.protocol.actions import DeletionVector, Txn
-from deltamerge.protocol.identity import with_marks
-from deltamerge.protocol.partitions import decode_path
-from deltamerge.protocol.roaring import decode
+from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.commit.dv_files import with_vector, write_vectors
+from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
+from deltamerge.log.commit.upkeep import after_commit
+from deltamerge.log.replay.files import add_files, file_keys
+from deltamerge.merge.execute.execute import MergeOutcome
+from deltamerge.merge.statement.clauses import Action, Batch, Side
+from deltamerge.protocol.schema.identity import with_marks
+from deltamerge.protocol.table.actions import Action as LogAction
+from deltamerge.protocol.table.actions import DeletionVector, Txn
+from deltamerge.protocol.values.partitions import decode_path
+from deltamerge.protocol.values.roaring import decode
 
 
 @dataclass(frozen=True)

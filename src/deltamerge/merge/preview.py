@@ -10,22 +10,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.merge.ambiguous import check_joined
-from deltamerge.merge.clauses import Action
-from deltamerge.merge.collisions import multiple_matches
-from deltamerge.merge.execute import change_query, changes_in_arrow, fitting_rows
-from deltamerge.merge.plan import Strategy
-from deltamerge.merge.prune import FunnelStep, PrunedPlan
-from deltamerge.merge.resolve import ResolvedClause
-from deltamerge.merge.routing import SENT, route_of
-from deltamerge.spark.changes import change_rows
-from deltamerge.spark.counting import COLLISIONS, COUNT, SAMPLE, change_counts
-from deltamerge.spark.frames import Session
-from deltamerge.spark.jobs import collect, in_process
-from deltamerge.spark.session import time_zone
-from deltamerge.spark.target import file_tasks, scan_spec
-from deltamerge.worker.rewrite import CLAUSE
-from deltamerge.worker.scan import FILE, ROW, FileTask, row_at
+from deltamerge.merge.execute.ambiguous import check_joined
+from deltamerge.merge.execute.collisions import multiple_matches
+from deltamerge.merge.execute.execute import change_query, changes_in_arrow, fitting_rows
+from deltamerge.merge.plan.plan import Strategy
+from deltamerge.merge.plan.prune import FunnelStep, PrunedPlan
+from deltamerge.merge.plan.routing import SENT, route_of
+from deltamerge.merge.resolve.resolve import ResolvedClause
+from deltamerge.merge.statement.clauses import Action
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.jobs import collect, in_process
+from deltamerge.spark.session.settings import time_zone
+from deltamerge.spark.stages.changes import change_rows
+from deltamerge.spark.stages.counting import COLLISIONS, COUNT, SAMPLE, change_counts
+from deltamerge.spark.stages.target import file_tasks, scan_spec
+from deltamerge.worker.scan.scan import FILE, ROW, FileTask, row_at
+from deltamerge.worker.write.rewrite import CLAUSE
 
 _SAMPLE = 5
 Row = Mapping[str, Any]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltamerge.merge.commit import CommittedMerge
-from deltamerge.merge.prune import FunnelStep
-from deltamerge.spark.frames import Frame, Session
-from deltamerge.spark.rows import one_row
+from deltamerge.merge.plan.prune import FunnelStep
+from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.rows import one_row
 
 
 @dataclass(frozen=True)

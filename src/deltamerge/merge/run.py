@@ -18,26 +18,26 @@ from deltamerge.errors import (
     ProtocolChangedError,
     SourceLostError,
 )
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.log.table import DeltaLog
-from deltamerge.merge.clauses import Batch, MergeSpec
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import CommittedMerge, Timing, commit_merge
-from deltamerge.merge.evolve import AUTO_MERGE
-from deltamerge.merge.execute import MergeOutcome, execute
-from deltamerge.merge.kept import kept_columns
-from deltamerge.merge.latest import chosen_rows
-from deltamerge.merge.plan import REWRITE_SHARE, MergePlan, Strategy, plan_merge
+from deltamerge.merge.execute.execute import MergeOutcome, execute
+from deltamerge.merge.execute.routed import MustBeKeptError
+from deltamerge.merge.plan.kept import kept_columns
+from deltamerge.merge.plan.latest import chosen_rows
+from deltamerge.merge.plan.plan import REWRITE_SHARE, MergePlan, Strategy, plan_merge
+from deltamerge.merge.plan.prune import foreseen, prune
+from deltamerge.merge.plan.routing import route_of
 from deltamerge.merge.preview import MergePreview, preview
-from deltamerge.merge.prune import foreseen, prune
 from deltamerge.merge.report import MergeReport, merged_before, report
-from deltamerge.merge.resolve import resolve
-from deltamerge.merge.routed import MustBeKeptError
-from deltamerge.merge.routing import route_of
-from deltamerge.merge.unchanged import without_unchanged
-from deltamerge.spark.frames import Session
-from deltamerge.spark.session import CASE_SENSITIVE, TIME_ZONE, engine_name, known_settings, setting
-from deltamerge.spark.source import READ_SETTINGS, UNREAD, Reading, Source, materialize
-from deltamerge.spark.target import data_store
+from deltamerge.merge.resolve.evolve import AUTO_MERGE
+from deltamerge.merge.resolve.resolve import resolve
+from deltamerge.merge.resolve.skip_unchanged import without_unchanged
+from deltamerge.merge.statement.clauses import Batch, MergeSpec
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import CASE_SENSITIVE, TIME_ZONE, engine_name, known_settings, setting
+from deltamerge.spark.source.source import READ_SETTINGS, UNREAD, Reading, Source, materialize
+from deltamerge.spark.stages.target import data_store
 
 log = logging.getLogger("deltamerge.merge")
 

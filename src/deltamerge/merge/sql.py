@@ -9,22 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from deltamerge.log.table import DeltaLog
-from deltamerge.merge.clauses import Assignment, Clause, MergeSpec
+from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.run import explained, run_merge
-from deltamerge.merge.statement import SqlClause, Statement, parse_merge, says_merge
-from deltamerge.spark.attributes import attribute_of
-from deltamerge.spark.catalog import PathViews, location_of, named_frame
-from deltamerge.spark.expression import Expression, from_user
-from deltamerge.spark.frames import Frame, Session
-from deltamerge.spark.identifiers import with_identifiers
-from deltamerge.spark.literals import Arguments, with_arguments
-from deltamerge.spark.queries import query_frame
-from deltamerge.spark.rows import one_row
-from deltamerge.spark.sqltables import with_ctes, with_short_names
-from deltamerge.spark.sqltext import name_parts_of
-from deltamerge.spark.storage import open_table
-from deltamerge.spark.variables import with_variables
+from deltamerge.merge.statement.clauses import Assignment, Clause, MergeSpec
+from deltamerge.merge.statement.parse import SqlClause, Statement, parse_merge, says_merge
+from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.expressions.identifiers import with_identifiers
+from deltamerge.spark.expressions.queries import query_frame
+from deltamerge.spark.read.catalog import PathViews, location_of, named_frame
+from deltamerge.spark.session.attributes import attribute_of
+from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.rows import one_row
+from deltamerge.spark.session.storage import open_table
+from deltamerge.spark.sql.literals import Arguments, with_arguments
+from deltamerge.spark.sql.tables import with_ctes, with_short_names
+from deltamerge.spark.sql.text import name_parts_of
+from deltamerge.spark.sql.variables import with_variables
 
 
 def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Frame:

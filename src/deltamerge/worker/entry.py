@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.protocol.distinct import distinct
-from deltamerge.protocol.roaring import decode, encode
-from deltamerge.worker.apply import apply_changes
-from deltamerge.worker.bloom import key_hashes
-from deltamerge.worker.meet import Meeting, MeetSpec, Settled, table_rows
-from deltamerge.worker.owned import OwnedSpec, Owner, changed_rows
-from deltamerge.worker.pairs import Indices
-from deltamerge.worker.results import ADD, NEW, result_batch, written_row
-from deltamerge.worker.rewrite import ChangeSpec, conform_column
-from deltamerge.worker.route import RouteSpec, routed
-from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec, scan_file
-from deltamerge.worker.source import SourceSpec, chosen_rows, source_rows
-from deltamerge.worker.streams import arrow_stream, read_stream
-from deltamerge.worker.write import PartitionWriters, WriteSpec, check_required
+from deltamerge.protocol.values.distinct import distinct
+from deltamerge.protocol.values.roaring import decode, encode
+from deltamerge.worker.join.meet import Meeting, MeetSpec, Settled, table_rows
+from deltamerge.worker.join.owned import OwnedSpec, Owner, changed_rows
+from deltamerge.worker.join.pairs import Indices
+from deltamerge.worker.join.route import RouteSpec, routed
+from deltamerge.worker.scan.bloom import key_hashes
+from deltamerge.worker.scan.scan import FILE, RANK, ROW, FileTask, ScanSpec, scan_file
+from deltamerge.worker.scan.source import SourceSpec, chosen_rows, source_rows
+from deltamerge.worker.scan.streams import arrow_stream, read_stream
+from deltamerge.worker.write.apply import apply_changes
+from deltamerge.worker.write.results import ADD, NEW, result_batch, written_row
+from deltamerge.worker.write.rewrite import ChangeSpec, conform_column
+from deltamerge.worker.write.write import PartitionWriters, WriteSpec, check_required
 
 Batches = Iterable[pa.RecordBatch]
 ArrowMap = Callable[[Batches], Iterator[pa.RecordBatch]]

@@ -13,7 +13,7 @@ from benchmarks.cases import CDC, RANGE, upsert
 from benchmarks.data import DATE, KEYS, REGION, Shape
 from benchmarks.tables import fresh_copy, table_path
 
-from deltamerge.log.load import load
+from deltamerge.log.replay.load import load
 from deltamerge.storage.local import LocalStore
 
 SHAPE = Shape(4_000, 4)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from deltamerge.log import load as loading
-from deltamerge.log.snapshot import Snapshot
+from deltamerge.log.replay import load as loading
+from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.storage.local import LocalStore
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from deltamerge.protocol.predicate import And, Compare, IsNotNull, IsNull, OneOf, Or, Path, Predicate, StartsWith
+from deltamerge.protocol.values.predicate import And, Compare, IsNotNull, IsNull, OneOf, Or, Path, Predicate, StartsWith
 from tests.unit.log.building import naive
 
 LAST = "\U0010ffff"

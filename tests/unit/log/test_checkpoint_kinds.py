@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltamerge.errors import CorruptTableError
-from deltamerge.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of
-from deltamerge.log.statistics import bounds_of
-from deltamerge.protocol.actions import Metadata, Protocol
-from deltamerge.protocol.schema import parse_schema
+from deltamerge.log.replay.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of
+from deltamerge.log.skipping.statistics import bounds_of
+from deltamerge.protocol.schema.types import parse_schema
+from deltamerge.protocol.table.actions import Metadata, Protocol
 from tests.unit.log.building import (
     PROTOCOL,
     V2,
@@ -31,7 +31,7 @@ from tests.unit.log.building import (
     remove,
     schema_text,
 )
-from tests.unit.log.test_checkpoint import checkpoint_bytes
+from tests.unit.log.replay.test_checkpoint import checkpoint_bytes
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 MAP = pa.map_(pa.string(), pa.string())

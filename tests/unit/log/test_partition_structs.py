@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 
 from deltamerge.errors import CorruptTableError
-from deltamerge.log.files import FILE_SCHEMA, FileChunk, table_of
-from deltamerge.log.stats_columns import partition_structs
-from deltamerge.protocol.schema import PrimitiveType, StructField, StructType
+from deltamerge.log.commit.stats_columns import partition_structs
+from deltamerge.log.replay.files import FILE_SCHEMA, FileChunk, table_of
+from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType
 
 SCHEMA = StructType((StructField("at", PrimitiveType("timestamp")),))
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from deltamerge.log.files import FILE_SCHEMA, FileSet, table_of
-from deltamerge.log.snapshot import Snapshot
-from deltamerge.merge.clauses import Action, MergeSpec, Side
-from deltamerge.merge.resolve import ColumnValue, ResolvedClause, ResolvedMerge
-from deltamerge.merge.scope import Scope
-from deltamerge.protocol.actions import Metadata, Protocol
-from deltamerge.protocol.schema import DataType, PrimitiveType, StructField, StructType, schema_json
-from deltamerge.spark.expression import Expression
-from deltamerge.spark.sqltext import parse, qualifiers_of, words_of
+from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, table_of
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
+from deltamerge.merge.resolve.scope import Scope
+from deltamerge.merge.statement.clauses import Action, MergeSpec, Side
+from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructField, StructType, schema_json
+from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.sql.text import parse, qualifiers_of, words_of
 from deltamerge.storage import open_store
 
 COLUMN: Any = object()

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from deltamerge.spark.source_files import SourceFile, _looked_into, limits_of
-from deltamerge.worker.store import DataStore
+from deltamerge.spark.source.source_files import SourceFile, _looked_into, limits_of
+from deltamerge.worker.scan.store import DataStore
 
 SCHEMA = T.StructType(
     [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.protocol.properties import Properties
-from deltamerge.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
-from deltamerge.spark.target import stats_columns
+from deltamerge.protocol.schema.types import ArrayType, PrimitiveType, StructField, StructType
+from deltamerge.protocol.table.properties import Properties
+from deltamerge.spark.stages.target import stats_columns
 
 LONG, STRING, VOID = PrimitiveType("long"), PrimitiveType("string"), PrimitiveType("void")
 INNER = StructType((StructField("X", LONG), StructField("y.z", STRING), StructField("v", VOID)))

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from deltamerge.errors import InvalidArgumentError, StorageError
-from deltamerge.log.segment import commit_name
-from deltamerge.log.table import open_log
+from deltamerge.log.replay.segment import commit_name
+from deltamerge.log.replay.table import open_log
 from deltamerge.storage import AlreadyExists, NotFound, Store, open_store
-from deltamerge.worker.store import DataStore
+from deltamerge.worker.scan.store import DataStore
 from tests.stores.azurite import ACCOUNT, KEY
 from tests.stores.committing import append
 from tests.unit.log.building import PROTOCOL, metadata

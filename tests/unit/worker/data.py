@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from deltamerge.protocol.actions import DeletionVector
-from deltamerge.protocol.deletion_vector import file_of_vectors, z85_encode
-from deltamerge.protocol.roaring import encode
-from deltamerge.worker.stats import StatsColumn
-from deltamerge.worker.store import DataStore
-from deltamerge.worker.vectors import Vector
-from deltamerge.worker.write import WriteSpec
+from deltamerge.protocol.table.actions import DeletionVector
+from deltamerge.protocol.values.deletion_vector import file_of_vectors, z85_encode
+from deltamerge.protocol.values.roaring import encode
+from deltamerge.worker.scan.store import DataStore
+from deltamerge.worker.scan.vectors import Vector
+from deltamerge.worker.write.stats import StatsColumn
+from deltamerge.worker.write.write import WriteSpec
 
 examples = settings(max_examples=40, deadline=None)
 

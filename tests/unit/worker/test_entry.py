@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 
-import deltamerge.spark.jobs  # noqa: F401  (registers what is shipped by value)
-import deltamerge.worker.write as write
-from deltamerge.protocol.predicate import ALWAYS, Compare
-from deltamerge.worker.apply import apply_changes
+import deltamerge.spark.session.jobs  # noqa: F401  (registers what is shipped by value)
+import deltamerge.worker.write.write as write
+from deltamerge.protocol.values.predicate import ALWAYS, Compare
 from deltamerge.worker.entry import (
     Room,
     apply_map,
@@ -31,11 +30,12 @@ from deltamerge.worker.entry import (
     sized_map,
     write_map,
 )
-from deltamerge.worker.keys import build_filter
-from deltamerge.worker.refusal import Refused
-from deltamerge.worker.results import RESULT_SCHEMA, unpack_partition
-from deltamerge.worker.rewrite import CLAUSE, ChangeSpec, ClauseAction
-from deltamerge.worker.scan import FILE, RANK, ROW, FileTask, ScanSpec
+from deltamerge.worker.scan.keys import build_filter
+from deltamerge.worker.scan.row_errors import Refused
+from deltamerge.worker.scan.scan import FILE, RANK, ROW, FileTask, ScanSpec
+from deltamerge.worker.write.apply import apply_changes
+from deltamerge.worker.write.results import RESULT_SCHEMA, unpack_partition
+from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
 from tests.unit.worker.data import data_files, read_rows, store_at, write_spec
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltamerge.storage import open_store
-from deltamerge.worker import store as module
-from deltamerge.worker.refusal import Refused
-from deltamerge.worker.rewrite import ChangeSpec, FileRewriter
-from deltamerge.worker.scan import FileTask, ScanSpec, scan_file
-from deltamerge.worker.store import DataStore
-from deltamerge.worker.write import DataFileWriter, PartitionWriters, WriteSpec
+from deltamerge.worker.scan import store as module
+from deltamerge.worker.scan.row_errors import Refused
+from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
+from deltamerge.worker.scan.store import DataStore
+from deltamerge.worker.write.rewrite import ChangeSpec, FileRewriter
+from deltamerge.worker.write.write import DataFileWriter, PartitionWriters, WriteSpec
 from tests.stores.azurite import ACCOUNT, account_sas
 from tests.stores.server import SECRET, S3Server
 

@@ -1,0 +1,71 @@
+"""One attempt at a commit: its text, with what depends on the version at which it is tried.
+
+Source: delta-spark's OptimisticTransaction; PROTOCOL.md, "In-Commit Timestamps" and "Row Tracking".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from deltamerge._version import __version__
+from deltamerge.log.commit.conflict import Isolation
+from deltamerge.log.commit.proposal import Proposal
+from deltamerge.log.commit.row_ids import assigned
+from deltamerge.log.replay.commit_times import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.table.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile, action_line
+from deltamerge.protocol.table.features import assigns_row_ids, in_commit_timestamps
+from deltamerge.protocol.table.row_tracking import tracking_columns
+
+_PRESERVED = "delta.rowTracking.preserved"
+
+
+def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolation: Isolation, now: int, txn_id: str) -> bytes:
+    """The commit file of the version after `current` for a proposal made on `read`, at `now` in ms.
+
+    Raises AnalysisError when a file's rows can't be given ids.
+    """
+    version = current.version + 1
+    actions: Sequence[Action] = proposal.actions
+    protocol = next((a for a in actions if isinstance(a, Protocol)), current.protocol)
+    metadata = next((a for a in actions if isinstance(a, Metadata)), current.metadata)
+    info = _info(proposal, read, isolation, now, txn_id)
+    if tracking_columns(protocol, metadata) is not None:
+        info["tags"] = {_PRESERVED: "true"}
+    if in_commit_timestamps(protocol, metadata):
+        made = max(now, current.timestamp + 1)
+        info = {"inCommitTimestamp": made, **info}
+        if version > 0 and not current.in_commit_timestamps:
+            actions = [_enabled(a, version, made) if isinstance(a, Metadata) else a for a in actions]
+    if assigns_row_ids(protocol, metadata):
+        actions = assigned(actions, current.domains, version)
+    lines = [action_line(action) for action in (CommitInfo(info), *actions)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _info(proposal: Proposal, read: Snapshot, isolation: Isolation, now: int, txn_id: str) -> dict[str, Any]:
+    only_adds = all(isinstance(a, AddFile) for a in proposal.actions if isinstance(a, AddFile | RemoveFile))
+    value: dict[str, Any] = {
+        "timestamp": now,
+        "operation": proposal.operation,
+        "operationParameters": dict(proposal.parameters),
+        "readVersion": read.version,
+        "isolationLevel": isolation.value,
+        "isBlindAppend": only_adds and proposal.read.would_read is None and not proposal.read.keys,
+        "operationMetrics": {name: str(count) for name, count in proposal.metrics.items()},
+        "engineInfo": f"{proposal.engine} deltamerge/{__version__}",
+        "txnId": txn_id,
+    }
+    if read.version < 0:
+        del value["readVersion"]
+    if proposal.user_metadata is not None:
+        value["userMetadata"] = proposal.user_metadata
+    return value
+
+
+def _enabled(metadata: Metadata, version: int, made: int) -> Metadata:
+    """Metadata that says since when commits carry their own timestamps."""
+    since = {ENABLEMENT_VERSION: str(version), ENABLEMENT_TIMESTAMP: str(made)}
+    return replace(metadata, configuration={**metadata.configuration, **since})

@@ -1,0 +1,49 @@
+"""By which columns a table is clustered.
+
+Source: PROTOCOL.md, "Clustered Table"; delta-spark's ClusteringMetadataDomain.
+"""
+
+from __future__ import annotations
+
+import json
+
+from deltamerge.errors import CorruptTableError, restore_action
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.schema.types import StructField, StructType
+
+_DOMAIN = "delta.clustering"
+
+
+def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
+    """The paths of the clustering columns, by physical names as the log has them; [] for a table that is not clustered.
+
+    Raises CorruptTableError when the log does not tell them.
+    """
+    domain = snapshot.domains.get(_DOMAIN)
+    if domain is None:
+        return []
+    try:
+        names = json.loads(domain.configuration)["clusteringColumns"]
+        return [(name,) if isinstance(name, str) else tuple(str(part) for part in name) for name in names]
+    except (ValueError, LookupError, TypeError) as error:
+        raise CorruptTableError(
+            "DELTAMERGE_CORRUPT_CLUSTERING",
+            f"The clustering columns of {snapshot.store.url} can't be read: {domain.configuration[:200]}.",
+            parameters={"domain": _DOMAIN, "configuration": domain.configuration},
+            hint=restore_action("domainMetadata"),
+        ) from error
+
+
+def clustering_names(snapshot: Snapshot) -> list[str]:
+    """The clustering columns by logical names, as SQL has them. Raises CorruptTableError."""
+    return [".".join(_logical(snapshot.schema, path)) for path in clustering_columns(snapshot)]
+
+
+def _logical(schema: StructType, path: tuple[str, ...]) -> list[str]:
+    found: list[str] = []
+    fields: object = schema
+    for part in path:
+        field = next((f for f in fields if f.physical_name == part), None) if isinstance(fields, StructType) else None
+        found.append(field.name if isinstance(field, StructField) else part)
+        fields = field.type if field is not None else None
+    return found

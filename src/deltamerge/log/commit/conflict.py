@@ -1,0 +1,145 @@
+"""May a transaction be placed after a commit that won? The rules of optimistic concurrency.
+
+Source: delta-spark's ConflictChecker and IsolationLevel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from deltamerge.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    ConcurrentModificationError,
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    ProtocolChangedError,
+)
+from deltamerge.log.commit.row_ids import ROW_TRACKING
+from deltamerge.log.replay.commit_file import CommitFile
+from deltamerge.log.replay.files import FileSet, Mask
+from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.protocol.table.features import FEATURES, named_features
+
+# What they ask of a writer is asked of vectors, checkpoints or clean-up, or of what else is in the same commit.
+_UNDEMANDING = frozenset(
+    {
+        "checkpointProtection",
+        "deletionVectors",
+        "domainMetadata",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+
+
+class Isolation(Enum):
+    """How strictly a transaction is placed, strictest first."""
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    SNAPSHOT = "SnapshotIsolation"
+
+
+@dataclass(frozen=True)
+class ReadSet:
+    """What a transaction has read: the identities of files, and which other files it would have read.
+
+    `would_read` gives a mask over a FileSet; None means that nothing was read, so that nothing new could have been.
+    `whole_table` says that the table was read without any predicate.
+    """
+
+    keys: frozenset[str] = frozenset()
+    would_read: Callable[[FileSet], Mask] | None = None
+    whole_table: bool = False
+    app_ids: frozenset[str] = frozenset()
+
+
+def check_conflict(
+    read: ReadSet,
+    removed: frozenset[str],
+    isolation: Isolation,
+    winner: CommitFile,
+    *,
+    table: str,
+    protocol: Protocol,
+    metadata: Metadata,
+    changes_metadata: bool = False,
+    changes_protocol: bool = False,
+    domains: frozenset[str] = frozenset(),
+) -> None:
+    """Return when a transaction that read `read` and removes `removed` may follow `winner`; else raise.
+
+    `protocol` and `metadata` are those in force before `winner`; `domains` names the metadata domains that the
+    transaction changes.
+
+    Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation.
+    """
+    if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol, metadata)):
+        raise _conflict(ProtocolChangedError, "DELTA_PROTOCOL_CHANGED", table, winner, "changed the protocol")
+    if winner.metadata is not None and (changes_metadata or winner.metadata != metadata):
+        raise _conflict(MetadataChangedError, "DELTA_METADATA_CHANGED", table, winner, "changed the metadata")
+    if any(txn.app_id in read.app_ids for txn in winner.txns):
+        cause = "committed for the same application id"
+        raise _conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
+    shared = sorted({d.domain for d in winner.domains} & domains - {ROW_TRACKING})
+    if shared:
+        cause = f"changed the metadata domain {', '.join(shared)}"
+        raise _conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
+    if winner.adds.num_rows and read.would_read and _sees_appends(isolation, winner, changes_metadata):
+        added = FileSet.of(winner.adds)
+        if read.whole_table or read.would_read(added).any():
+            cause = "added data that this transaction would have read"
+            raise _conflict(ConcurrentAppendError, "DELTA_CONCURRENT_APPEND", table, winner, cause)
+    gone = frozenset(winner.removed_keys)
+    if gone & read.keys or (gone and read.whole_table):
+        cause = "deleted data that this transaction read"
+        raise _conflict(ConcurrentDeleteReadError, "DELTA_CONCURRENT_DELETE_READ", table, winner, cause)
+    if gone & removed:
+        cause = "deleted data that this transaction deletes too"
+        raise _conflict(ConcurrentDeleteDeleteError, "DELTA_CONCURRENT_DELETE_DELETE", table, winner, cause)
+
+
+def _only_allows_more(protocol: Protocol, before: Protocol, metadata: Metadata) -> bool:
+    """Whether a protocol adds to another one only features that ask nothing of a transaction made without them.
+
+    Most ask something only of tables whose metadata uses them, and metadata that changed is a conflict by itself. Row ids
+    and in-commit timestamps are given to a commit when it is tried, by the protocol that is then in force.
+    """
+    names, known = named_features(protocol), named_features(before)
+    return known <= names and not any(_binds(name, metadata) for name in names - known)
+
+
+def _binds(name: str, metadata: Metadata) -> bool:
+    feature = FEATURES.get(name)
+    return feature is None or (name not in _UNDEMANDING and feature.active(metadata))
+
+
+def _sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: bool) -> bool:
+    """Whether files that `winner` added count as data that the transaction missed.
+
+    Rows that were only moved come from removed files: those that were read conflict as deleted, the others hold no row
+    that the transaction looks for.
+    """
+    if isolation is Isolation.SNAPSHOT or not winner.data_change:
+        return False
+    blind = winner.info.get("isBlindAppend") is True
+    return not blind or isolation is not Isolation.WRITE_SERIALIZABLE or changes_metadata
+
+
+def _conflict(
+    kind: type[ConcurrentModificationError], condition: str, table: str, winner: CommitFile, cause: str
+) -> ConcurrentModificationError:
+    operation = winner.info.get("operation", "transaction")
+    return kind(
+        condition,
+        f"Transaction conflict: a concurrent {operation} {cause}; it committed version {winner.version} of {table}.",
+        parameters={"tableName": table, "version": winner.version, "operation": operation},
+        hint="Run the operation again: it will read the new version.",
+    )

@@ -1,0 +1,37 @@
+"""What a transaction wants to commit, before it is known at which version it lands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.replay.files import file_key
+from deltamerge.protocol.table.actions import Action, DomainMetadata, RemoveFile
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a transaction wants to commit: its actions, what it read, and what history shall say of it."""
+
+    operation: str
+    actions: Sequence[Action]
+    read: ReadSet = field(default_factory=ReadSet)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    user_metadata: str | None = None
+    engine: str = "deltamerge"
+
+    @property
+    def removed_keys(self) -> frozenset[str]:
+        """Identities of the files that the transaction removes."""
+        return frozenset(file_key(a) for a in self.actions if isinstance(a, RemoveFile))
+
+    @property
+    def domains(self) -> frozenset[str]:
+        """Names of the metadata domains that the transaction changes."""
+        return frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata))
+
+    def has(self, kind: type[Action]) -> bool:
+        """Whether an action of this kind is proposed."""
+        return any(isinstance(a, kind) for a in self.actions)

@@ -1,0 +1,68 @@
+"""Row ids and row commit versions of added files, assigned for the version at which a commit is tried.
+
+Source: PROTOCOL.md, "Writer Requirements for Row Tracking".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from deltamerge.errors import AnalysisError, CorruptTableError, restore_action
+from deltamerge.protocol.table.actions import Action, AddFile, DomainMetadata
+
+ROW_TRACKING = "delta.rowTracking"
+_MARK = "rowIdHighWaterMark"
+
+
+def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
+    """The highest row id assigned so far, -1 for none. Raises CorruptTableError when the domain does not tell."""
+    found = domains.get(ROW_TRACKING)
+    if found is None:
+        return -1
+    try:
+        mark = json.loads(found.configuration)[_MARK]
+        if not isinstance(mark, int):
+            raise TypeError(f"{mark} is no row id")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CorruptTableError(
+            "DELTAMERGE_CORRUPT_ROW_TRACKING",
+            f"The highest row id of the table can't be read: {found.configuration[:200]}.",
+            parameters={"domain": ROW_TRACKING, "configuration": found.configuration},
+            hint=restore_action("domainMetadata"),
+        ) from error
+    return mark
+
+
+def assigned(actions: Sequence[Action], domains: Mapping[str, DomainMetadata], version: int) -> list[Action]:
+    """The actions with row ids above the table's high-water mark for files without them, and the new mark.
+
+    Files that are committed again keep what they have. Raises AnalysisError for a file of unknown row count, CorruptTableError
+    when the mark before can't be read.
+    """
+    before = mark = high_water_mark(domains)
+    found: list[Action] = []
+    for action in actions:
+        if not isinstance(action, AddFile):
+            found.append(action)
+            continue
+        first, made = action.base_row_id, action.default_row_commit_version
+        if first is None:
+            first, mark = mark + 1, mark + _rows(action)
+        found.append(replace(action, base_row_id=first, default_row_commit_version=version if made is None else made))
+    if mark != before:
+        found.append(DomainMetadata(ROW_TRACKING, json.dumps({_MARK: mark}, separators=(",", ":"))))
+    return found
+
+
+def _rows(file: AddFile) -> int:
+    count = file.num_records
+    if count is None:
+        raise AnalysisError(
+            "DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS",
+            f"Cannot assign row ids to {file.path}: its statistics don't say how many rows it has.",
+            parameters={"path": file.path},
+            hint="Write the file with statistics: delta.rowTracking needs numRecords of each file.",
+        )
+    return count

@@ -1,0 +1,176 @@
+"""Commits: put-if-absent of the next version, with conflict checks against whoever came first.
+
+Source: PROTOCOL.md, "Delta Log Entries"; delta-spark's OptimisticTransaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from deltamerge.errors import (
+    CommitStateUnknownError,
+    ConcurrentWriteError,
+    CorruptTableError,
+    DeltaMergeError,
+    StorageError,
+    UnsupportedTableError,
+)
+from deltamerge.log.commit.attempt import commit_bytes
+from deltamerge.log.commit.conflict import Isolation, check_conflict
+from deltamerge.log.commit.proposal import Proposal
+from deltamerge.log.replay.commit_file import CommitFile, parse_commit, read_commit
+from deltamerge.log.replay.segment import commit_name, commits_after
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
+from deltamerge.protocol.table.features import check_writable
+from deltamerge.storage import AlreadyExists, Store
+
+__all__ = ["Committed", "Proposal", "commit", "delete_quietly"]
+
+log = logging.getLogger("deltamerge.log")
+
+_ATTEMPTS = 1_000
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A version that was made: the snapshot after it, and how often the commit was tried."""
+
+    snapshot: Snapshot
+    attempts: int
+
+    @property
+    def version(self) -> int:
+        """The version that was made."""
+        return self.snapshot.version
+
+
+def commit(read: Snapshot, proposal: Proposal) -> Committed:
+    """Commit `proposal`, which was made on `read`, at the first version where it may stand.
+
+    Raises a ConcurrentModificationError when a commit that came first conflicts, StorageError when the store refuses;
+    the table is then as it was. Raises CommitStateUnknownError when the store failed and does not tell what became of the commit.
+    """
+    _check_append_only(read, proposal)
+    isolation = _isolation(read, proposal)
+    txn_id = str(uuid.uuid4())
+    current = read
+    for attempt in range(1, _ATTEMPTS + 1):
+        data = commit_bytes(proposal, read, current, isolation, int(time.time() * 1000), txn_id)
+        made = _put(current, data, txn_id)
+        if made is not None:
+            return Committed(current.advance(made), attempt)
+        log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)
+        current = _follow(current, proposal, isolation)
+        time.sleep(random.uniform(0, 0.01) * min(attempt, 10))
+    raise ConcurrentWriteError(
+        "DELTA_CONCURRENT_WRITE",
+        f"Gave up after {_ATTEMPTS} attempts: each next version of {read.store.url} was taken by another writer.",
+        parameters={"tableName": read.store.url, "attempts": _ATTEMPTS},
+        hint="Run the operation again when fewer writers are active.",
+    )
+
+
+def _put(current: Snapshot, data: bytes, txn_id: str) -> CommitFile | None:
+    """Write the version after `current`; None when another transaction has taken it.
+
+    A store may report a failure, or that the name is taken, after its own retry of a write that went through: whose
+    commit it is, its transaction id tells.
+    """
+    store, name = current.store, commit_name(current.version + 1)
+    try:
+        return parse_commit(data, store.put_if_absent(name, data), store)
+    except AlreadyExists:
+        return _if_ours(store, name, txn_id)
+    except StorageError as error:
+        try:
+            made = _if_ours(store, name, txn_id)
+        except (StorageError, CorruptTableError) as unknown:
+            raise _unknown(current, error) from unknown
+        if made is None:
+            raise
+        return made
+
+
+def _if_ours(store: Store, name: str, txn_id: str) -> CommitFile | None:
+    info = store.info(name)
+    found = None if info is None else read_commit(store, info)
+    return found if found is not None and found.info.get("txnId") == txn_id else None
+
+
+def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> Snapshot:
+    """The newest snapshot, every commit on the way checked for conflicts with the proposal."""
+    for info in commits_after(current.store, current.version):
+        winner = read_commit(current.store, info)
+        check_conflict(
+            proposal.read,
+            proposal.removed_keys,
+            isolation,
+            winner,
+            table=current.store.url,
+            protocol=current.protocol,
+            metadata=current.metadata,
+            changes_metadata=proposal.has(Metadata),
+            changes_protocol=proposal.has(Protocol),
+            domains=proposal.domains,
+        )
+        current = current.advance(winner)
+        if winner.protocol is not None:
+            check_writable(current.protocol, current.metadata, current.store.url)
+    return current
+
+
+def _unknown(current: Snapshot, error: StorageError) -> CommitStateUnknownError:
+    version = current.version + 1
+    return CommitStateUnknownError(
+        "DELTAMERGE_COMMIT_STATE_UNKNOWN",
+        f"It is not known whether version {version} of {current.store.url} was committed: {error.detail}",
+        parameters={"tableName": current.store.url, "version": version},
+        hint="When the store answers again, look at DeltaTable.history() before running the operation again.",
+    )
+
+
+def _isolation(read: Snapshot, proposal: Proposal) -> Isolation:
+    files = [a for a in proposal.actions if isinstance(a, AddFile | RemoveFile)]
+    if files and not any(a.data_change for a in files):
+        return Isolation.SNAPSHOT
+    level = read.properties.values.get("delta.isolationLevel", "Serializable")
+    return Isolation.WRITE_SERIALIZABLE if level.lower() == "writeserializable" else Isolation.SERIALIZABLE
+
+
+def _check_append_only(read: Snapshot, proposal: Proposal) -> None:
+    removes = any(isinstance(a, RemoveFile) and a.data_change for a in proposal.actions)
+    if removes and read.properties.append_only:
+        raise UnsupportedTableError(
+            "DELTA_CANNOT_MODIFY_APPEND_ONLY",
+            f"The table {read.store.url} only allows appends.",
+            parameters={"table_name": read.store.url, "config": "delta.appendOnly"},
+            hint="To permit updates and deletes set the table property delta.appendOnly to false.",
+        )
+
+
+@contextlib.contextmanager
+def discarding(read: Snapshot, names: Sequence[str]) -> Iterator[None]:
+    """The files `names` are deleted when what is done within fails, unless the commit may have happened and so names them."""
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except DeltaMergeError:
+        delete_quietly(read, names)
+        raise
+
+
+def delete_quietly(read: Snapshot, names: Sequence[str]) -> None:
+    """Best-effort removal of data files that no commit names; what is left is an orphan for vacuum."""
+    for name in names:
+        try:
+            read.store.delete(name)
+        except (OSError, StorageError) as error:
+            log.warning("could not delete the uncommitted file %s: %s", name, error)

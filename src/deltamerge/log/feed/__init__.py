@@ -1,0 +1,1 @@
+"""Which files hold the rows that some versions changed."""

@@ -1,0 +1,274 @@
+"""Checkpoints, read into Arrow columns: classic, multi-part and V2 ones, with statistics as JSON or as structs.
+
+Source: PROTOCOL.md, "Checkpoints", "Checkpoint Schema", "V2 Spec".
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.replay.commit_file import UNPARSABLE, cause_of
+from deltamerge.log.replay.files import (
+    FILE_SCHEMA,
+    TOMBSTONE_SCHEMA,
+    FileChunk,
+    file_keys,
+    last_of_each,
+    table_of,
+    whole,
+    with_vectors,
+)
+from deltamerge.log.replay.segment import LOG, CheckpointFiles
+from deltamerge.log.stats.stored import StoredFile, StoredStats, parsed_stats, valid
+from deltamerge.log.stats.struct import json_texts
+from deltamerge.protocol.table.actions import Action, parse_action
+from deltamerge.storage import NotFound, Store
+
+SIDECARS = f"{LOG}/_sidecars"
+
+_SMALL = ("protocol", "metaData", "txn", "domainMetadata", "checkpointMetadata", "sidecar")
+_TEXTS = ["path", "partitionValues", "deletionVector"]
+_CHUNK_ROWS = 100_000
+_MOST_CHUNKS = 8
+_READERS = 4
+
+
+@dataclass(frozen=True)
+class CheckpointState:
+    """What a checkpoint holds: live files, tombstones, and the other actions."""
+
+    adds: tuple[FileChunk, ...]
+    removes: pa.Table
+    others: tuple[Action, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one file of a checkpoint holds; `sidecars` are the names of the files that hold the rest."""
+
+    adds: tuple[FileChunk, ...] = ()
+    removes: pa.Table = field(default_factory=TOMBSTONE_SCHEMA.empty_table)
+    others: tuple[Action, ...] = ()
+    sidecars: tuple[str, ...] = ()
+    version: int | None = None
+
+
+def read_checkpoint(store: Store, files: CheckpointFiles) -> CheckpointState:
+    """Read all files of a checkpoint. Raises CorruptTableError naming the file and, as `checkpoint`, its first file."""
+    first = files.parts[0].name
+    parts = _read_all(store, [info.name for info in files.parts], first)
+    if any(part.version not in (None, files.version) for part in parts):
+        raise _corrupt(store, first, first, f"its checkpointMetadata is not of version {files.version}")
+    if files.has_uuid and parts[0].version is None:
+        raise _corrupt(store, first, first, "it has no checkpointMetadata")
+    parts += _read_all(store, [name for part in parts for name in part.sidecars], first)
+    try:
+        chunks = tuple(_gathered([chunk for part in parts for chunk in part.adds]))
+        removes = pa.concat_tables([part.removes for part in parts])
+        file_keys(removes)
+    except ValueError as error:
+        raise _corrupt(store, first, first, str(error)) from error
+    return CheckpointState(chunks, removes, tuple(action for part in parts for action in part.others))
+
+
+def sidecars_of(store: Store, name: str) -> tuple[str, ...]:
+    """The names of the sidecar files that a checkpoint file refers to. Raises CorruptTableError."""
+    return _read_file(store, name, name, ("checkpointMetadata", "sidecar")).sidecars
+
+
+def _read_all(store: Store, names: Sequence[str], first: str) -> list[_Part]:
+    if len(names) < 2:
+        return [_read_file(store, name, first) for name in names]
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(lambda name: _read_file(store, name, first), names))
+
+
+def _read_file(store: Store, name: str, first: str, columns: Sequence[str] = (*_SMALL, "add", "remove")) -> _Part:
+    try:
+        # To read a part of a file again pays on a disk, not on a store that is asked over a network.
+        again = StoredFile.of(store, name) if store.spec.scheme == "file" else None
+        data = store.read(name)
+        return _read_json(data) if name.endswith(".json") else _read_parquet(data, columns, again)
+    except NotFound as error:
+        raise _corrupt(store, name, first, "the file is missing") from error
+    except (*UNPARSABLE, pa.ArrowException, OSError) as error:
+        raise _corrupt(store, name, first, cause_of(error)) from error
+
+
+def _read_json(data: bytes) -> _Part:
+    found: dict[str, list[Any]] = {kind: [] for kind in (*_SMALL, "add", "remove")}
+    for line in data.decode().split("\n"):
+        if line.strip():
+            for kind, value in json.loads(line).items():
+                if kind in found and value is not None:
+                    found[kind].append(value)
+    adds = FileChunk(_checked(table_of(found["add"], FILE_SCHEMA)))
+    return _small(found, (adds,), _checked(table_of(found["remove"], TOMBSTONE_SCHEMA)))
+
+
+def _read_parquet(data: bytes, columns: Sequence[str], again: StoredFile | None) -> _Part:
+    file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+    schema = file.schema_arrow
+    if not {"add", "sidecar"} & set(schema.names):
+        raise ValueError("it has no column for files")
+    wanted = [name for kind in columns for name in _wanted(schema, kind)]
+    adds, removes = [], [TOMBSTONE_SCHEMA.empty_table()]
+    small: dict[str, list[Any]] = {kind: [] for kind in _SMALL}
+    for number in range(file.num_row_groups):
+        group = file.read_row_group(number, wanted)
+        for kind in _SMALL:
+            small[kind] += [_plain(value) for value in valid(group, kind).to_pylist()]
+        if len(found := valid(group, "add")):
+            with_structs = _has_structs(schema)
+            chunk = _chunk(found, parsed_stats(file, number) if with_structs and _lacks_texts(found) else None)
+            stored = (StoredStats(again, number, len(chunk)),) if again and with_structs else ()
+            adds.append(replace(chunk, stored=stored))
+        removes.append(_checked(_rows(valid(group, "remove"), TOMBSTONE_SCHEMA)))
+    return _small(small, tuple(adds), pa.concat_tables(removes))
+
+
+def _small(found: Mapping[str, list[Any]], adds: tuple[FileChunk, ...], removes: pa.Table) -> _Part:
+    kinds = [kind for kind in _SMALL if kind not in ("checkpointMetadata", "sidecar")]
+    actions = [parse_action({kind: value}) for kind in kinds for value in found[kind]]
+    sidecars = tuple(f"{SIDECARS}/{unquote(value['path']).rpartition('/')[2]}" for value in found["sidecar"])
+    version = next((int(value["version"]) for value in found["checkpointMetadata"]), None)
+    return _Part(adds, removes, tuple(a for a in actions if a is not None), sidecars, version)
+
+
+def _wanted(schema: pa.Schema, kind: str) -> list[str]:
+    """The columns to read of an action: all of a small one, of a file action what a snapshot keeps."""
+    if schema.get_field_index(kind) < 0:
+        return []
+    fields = {"add": FILE_SCHEMA, "remove": TOMBSTONE_SCHEMA}.get(kind)
+    if fields is None or not pa.types.is_struct(schema.field(kind).type):
+        return [kind]
+    return [f"{kind}.{name}" for name in fields.names if schema.field(kind).type.get_field_index(name) >= 0]
+
+
+def _has_structs(schema: pa.Schema) -> bool:
+    """Whether the checkpoint has statistics as structs."""
+    type = schema.field("add").type
+    at = type.get_field_index("stats_parsed")
+    return at >= 0 and bool(pa.types.is_struct(type.field(at).type))
+
+
+def _lacks_texts(adds: pa.StructArray) -> bool:
+    """Whether some file has no JSON statistics."""
+    return adds.type.get_field_index("stats") < 0 or bool(pc.struct_field(adds, "stats").null_count)
+
+
+def _chunk(adds: pa.StructArray, parsed: pa.StructArray | None) -> FileChunk:
+    table = _checked(_rows(adds, FILE_SCHEMA))
+    if parsed is None:
+        return FileChunk(table)
+    texts = whole(table["stats"])
+    if texts.null_count == len(texts):
+        return FileChunk(table, parsed)
+    filled = pc.coalesce(texts, json_texts(parsed))
+    return FileChunk(table.set_column(table.schema.get_field_index("stats"), FILE_SCHEMA.field("stats"), filled))
+
+
+def _rows(structs: pa.StructArray, schema: pa.Schema) -> pa.Table:
+    """Structs as a table of exactly `schema`; absent fields are null."""
+    return with_vectors(pa.table([_child(structs, field) for field in schema], schema=schema))
+
+
+def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
+    if struct.type.get_field_index(field.name) < 0:
+        return pa.nulls(len(struct), field.type)
+    child = pc.struct_field(struct, field.name)
+    if pa.types.is_struct(field.type):
+        fields = [_child(child, inner) for inner in field.type]
+        return pa.StructArray.from_arrays(fields, fields=list(field.type), mask=pc.is_null(child))
+    return child.cast(field.type)
+
+
+def _checked(table: pa.Table) -> pa.Table:
+    """The table, when every file has what it can't do without."""
+    for name in ("path", "size") if "stats" in table.column_names else ("path",):
+        if table[name].null_count:
+            raise ValueError(f"a file action has no {name}")
+    table.select(_TEXTS).validate(full=True)
+    return table
+
+
+def _gathered(chunks: Sequence[FileChunk]) -> list[FileChunk]:
+    """The chunks, small ones put together, each file once. Raises PathEscapes."""
+    with_structs = [chunk for chunk in chunks if chunk.parsed is not None]
+    types = {chunk.parsed.type for chunk in with_structs if chunk.parsed is not None}
+    if len(types) == 1 and len(with_structs) == len(chunks):
+        rows = pa.concat_tables([chunk.table for chunk in chunks])
+        parsed = pa.chunked_array([chunk.parsed for chunk in chunks])
+        files = pa.table([*rows.columns, parsed], names=[*rows.column_names, "stats_parsed"])
+    else:
+        files = pa.concat_tables([chunk.chosen(None) for chunk in chunks] or [FILE_SCHEMA.empty_table()])
+    gathered = list(_in_chunks(files, _lengths([len(chunk) for chunk in chunks])))
+    if _distinct(gathered):
+        return _with_stored(gathered, chunks)
+    files = last_of_each(files)
+    return list(_in_chunks(files, [files.num_rows]))
+
+
+def _with_stored(gathered: Sequence[FileChunk], chunks: Sequence[FileChunk]) -> list[FileChunk]:
+    """Gathered chunks with the stored statistics of those that were put together in each."""
+    if not all(chunk.stored for chunk in chunks):
+        return list(gathered)
+    rest, found = iter(chunks), []
+    for chunk in gathered:
+        stored: list[StoredStats] = []
+        while sum(group.rows for group in stored) < len(chunk):
+            stored += next(rest).stored
+        found.append(replace(chunk, stored=tuple(stored)))
+    return found
+
+
+def _lengths(lengths: Sequence[int]) -> list[int]:
+    """The lengths of a few chunks, large ones as they are: to put chunks together is to copy them."""
+    least = max(_CHUNK_ROWS, sum(lengths) // _MOST_CHUNKS)
+    found = [0]
+    for length in lengths:
+        if found[-1] >= least:
+            found.append(0)
+        found[-1] += length
+    return found
+
+
+def _in_chunks(files: pa.Table, lengths: Sequence[int]) -> Iterator[FileChunk]:
+    for start, length in zip(itertools.accumulate(lengths, initial=0), lengths, strict=False):
+        part = files.slice(start, length).combine_chunks()
+        structs = whole(part["stats_parsed"]) if "stats_parsed" in part.column_names else None
+        yield FileChunk(part.select(FILE_SCHEMA.names), structs)
+
+
+def _distinct(chunks: Sequence[FileChunk]) -> bool:
+    keys = pa.chunked_array([chunk.keys for chunk in chunks], pa.string())
+    return len(pc.unique(keys)) == len(keys)
+
+
+def _plain(value: Any) -> Any:
+    """Arrow's Python form of an action as JSON would have it: maps are dicts, nulls are absent."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list) and value and all(isinstance(item, tuple) for item in value):
+        return dict(value)
+    return value
+
+
+def _corrupt(store: Store, name: str, first: str, cause: str) -> CorruptTableError:
+    return CorruptTableError(
+        "DELTAMERGE_CORRUPT_CHECKPOINT",
+        f"The checkpoint {name} of {store.url} can't be read: {cause}.",
+        parameters={"table": store.url, "file": name, "checkpoint": first},
+        hint="Delete the damaged checkpoint if all commits since an older one still exist; otherwise restore it from a backup.",
+    )

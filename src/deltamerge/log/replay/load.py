@@ -1,0 +1,86 @@
+"""From a table's log files to a snapshot: damaged files are passed over where others give the same state with certainty.
+
+Source: PROTOCOL.md, "Version Checksum File" (State Validation).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from deltamerge.errors import AnalysisError, CorruptTableError, StorageError
+from deltamerge.log.replay.segment import LogSegment, find_segment
+from deltamerge.log.replay.snapshot import Snapshot, load_snapshot
+from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.storage import NotFound, Store
+
+log = logging.getLogger("deltamerge.log")
+
+
+def load(store: Store, version: int | None = None) -> Snapshot:
+    """A version of the table, the newest one for None.
+
+    A damaged checkpoint, or one that the version's checksum contradicts, is passed over with a warning when older log
+    files tell the state. Raises TableNotFoundError, AnalysisError for a version that doesn't exist, CorruptTableError,
+    UnsupportedTableError.
+    """
+    segment, snapshot = _first_sound(store, find_segment(store, version))
+    differences = _differences(store, segment, snapshot)
+    if not differences:
+        return snapshot
+    log.warning("version %d of %s differs from its checksum file in %s", snapshot.version, store.url, ", ".join(differences))
+    if segment.replaceable:
+        try:
+            other, again = _first_sound(store, find_segment(store, segment.version, segment.replaceable))
+        except (CorruptTableError, AnalysisError):
+            return snapshot
+        if not _differences(store, other, again):
+            log.warning("the commits agree with the checksum: passing over %s", ", ".join(sorted(segment.replaceable)))
+            return again
+    return snapshot
+
+
+def _first_sound(store: Store, segment: LogSegment) -> tuple[LogSegment, Snapshot]:
+    """The snapshot of a segment, or of the same version by other files when some can't be read."""
+    avoid: frozenset[str] = frozenset()
+    damage: CorruptTableError | None = None
+    while True:
+        try:
+            return segment, load_snapshot(store, segment)
+        except CorruptTableError as error:
+            named = {str(error.parameters.get(key)) for key in ("checkpoint", "file")}
+            bad = segment.replaceable & named
+            if not bad:
+                raise damage or error from None
+            damage = damage or error
+        avoid |= bad
+        log.warning("passing over a damaged file of the log: %s", damage)
+        try:
+            segment = find_segment(store, segment.version, avoid)
+        except (CorruptTableError, AnalysisError):
+            raise damage from None
+
+
+def _differences(store: Store, segment: LogSegment, snapshot: Snapshot) -> list[str]:
+    """What of a snapshot its checksum file contradicts; [] when there is none or it can't be read."""
+    if segment.checksum is None:
+        return []
+    try:
+        value = json.loads(store.read(segment.checksum.name).decode())
+        metadata, protocol = Metadata.from_json(value["metadata"]), Protocol.from_json(value["protocol"])
+        pairs = {
+            "numFiles": (int(value["numFiles"]), len(snapshot.files)),
+            "tableSizeBytes": (int(value["tableSizeBytes"]), snapshot.files.total_bytes),
+            "protocol": (protocol, snapshot.protocol),
+            "metadata": (_essence(metadata), _essence(snapshot.metadata)),
+        }
+    except NotFound:
+        return []
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, StorageError) as error:
+        log.warning("%s of %s is passed over: %s", segment.checksum.name, store.url, error)
+        return []
+    return [name for name, (theirs, ours) in pairs.items() if theirs != ours]
+
+
+def _essence(metadata: Metadata) -> tuple[object, ...]:
+    return metadata.id, metadata.schema_string, metadata.partition_columns, dict(metadata.configuration)

@@ -1,0 +1,1 @@
+"""Which files can hold a row for which a predicate is true."""

@@ -1,0 +1,1 @@
+"""Statistics of files as a log stores them: JSON text and structs."""

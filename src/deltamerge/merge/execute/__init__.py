@@ -1,0 +1,1 @@
+"""Running a plan: matched rows, changed rows, written files."""

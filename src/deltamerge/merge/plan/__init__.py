@@ -1,0 +1,1 @@
+"""How a merge will run, and which files can matter: plain data."""

@@ -1,0 +1,47 @@
+"""Which of the source's rows are merged: all of them, the latest of each key, or those that the table's snapshot makes of it."""
+
+from __future__ import annotations
+
+from deltamerge.errors import AnalysisError, InvalidArgumentError
+from deltamerge.merge.plan.plan import MergePlan, equal_columns
+from deltamerge.merge.resolve.assignments import visible
+from deltamerge.merge.resolve.resolve import ResolvedMerge
+from deltamerge.merge.statement.clauses import Latest, Side
+from deltamerge.spark.expressions.analysis import Check, types_of, unresolved
+from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.source.latest import latest
+
+_PLACE = "keepLatest"
+
+
+def chosen_rows(plan: MergePlan) -> Frame:
+    """The rows of the source that are merged; no job runs but by `source_at`. Raises AnalysisError, InvalidArgumentError."""
+    spec = plan.resolved.spec
+    if spec.source_at is not None:
+        return spec.source_at(plan.resolved.snapshot)
+    if spec.latest is None:
+        return spec.source
+    keys = _given_keys(spec.latest, plan.resolved)
+    keys = keys or [(pair.source, pair.null_safe) for pair in equal_columns(plan.resolved)]
+    if not keys:
+        raise InvalidArgumentError(
+            "DELTAMERGE_NO_KEYS",
+            f"keepLatest needs keys, and {spec.condition.text} compares no source column with a target column.",
+            hint="Name the source's key columns: keepLatest(by, keys=[..]).",
+        )
+    columns = visible(plan.resolved.scope, Side.NOT_MATCHED)
+    source = spec.source.alias(plan.resolved.scope.source_alias)
+    types_of(source, [], [Check(_PLACE, order) for order in spec.latest.by], columns)
+    return latest(source, keys, [order.column for order in spec.latest.by])
+
+
+def _given_keys(wanted: Latest, resolved: ResolvedMerge) -> list[tuple[str, bool]]:
+    """The keys that the user names, as the source spells them, none of which is equal to another null."""
+    scope = resolved.scope
+    fields = [(name, scope.source.find(name, scope.case_sensitive)) for name in wanted.keys]
+    missing: list[AnalysisError] = [
+        unresolved(name, _PLACE, visible(scope, Side.NOT_MATCHED)) for name, field in fields if field is None
+    ]
+    if missing:
+        raise missing[0]
+    return [(field.name, False) for _, field in fields if field is not None]

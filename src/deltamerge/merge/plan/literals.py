@@ -1,0 +1,151 @@
+"""Comparisons of a target column with literals, as predicates for data skipping.
+
+Only what surely compares values of the column's own type is taken; the rest says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from deltamerge.merge.resolve.scope import Scope
+from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
+from deltamerge.protocol.values.predicate import And, Compare, Comparison, IsNotNull, IsNull, Or, Path, Predicate, StartsWith
+
+_OPS: dict[type[exp.Expression], Comparison] = {
+    exp.EQ: "=",
+    exp.NullSafeEQ: "<=>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_FLIPPED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_INTEGER_RANGE = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+
+
+def predicate_of(node: exp.Expression, scope: Scope) -> Predicate | None:
+    """A necessary condition on target columns for `node` to be true; None when none is known."""
+    if node.args.get("negate"):
+        return None
+    if isinstance(node, exp.Paren):
+        return predicate_of(node.this, scope)
+    if isinstance(node, exp.And):
+        known = [p for part in node.flatten() if (p := predicate_of(part, scope)) is not None]
+        return And(tuple(known)) if known else None
+    if isinstance(node, exp.Or):
+        options = [predicate_of(part, scope) for part in node.flatten()]
+        return None if None in options else Or(tuple(p for p in options if p is not None))
+    if type(node) in _OPS:
+        return _comparison(node, scope)
+    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+        low = _compare(node.this, ">=", node.args["low"], scope)
+        high = _compare(node.this, "<=", node.args["high"], scope)
+        known = [p for p in (low, high) if p is not None]
+        return And(tuple(known)) if known else None
+    if isinstance(node, exp.In) and node.expressions and node.args.get("query") is None:
+        options = [_compare(node.this, "=", value, scope) for value in node.expressions]
+        return None if None in options else Or(tuple(p for p in options if p is not None))
+    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+        path = _column(node.this, scope)
+        return IsNull(path) if path else None
+    if isinstance(node, exp.Not) and isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+        path = _column(node.this.this, scope)
+        return IsNotNull(path) if path else None
+    if isinstance(node, exp.Like):
+        return _like(node, scope)
+    return None
+
+
+def _comparison(node: exp.Expression, scope: Scope) -> Predicate | None:
+    op = _OPS[type(node)]
+    left, right = node.this, node.expression
+    return _compare(left, op, right, scope) or _compare(right, _FLIPPED.get(op, op), left, scope)
+
+
+def _compare(column: exp.Expression, op: Comparison, value: exp.Expression, scope: Scope) -> Predicate | None:
+    path = _column(column, scope)
+    if not path:
+        return None
+    field = scope.target.find(path[0], case_sensitive=True)
+    if field is None or not isinstance(field.type, PrimitiveType):
+        return None
+    found = literal_of(value, field.type)
+    return None if found is None else Compare(path, op, found)
+
+
+def _column(node: exp.Expression, scope: Scope) -> Path | None:
+    """The path of a plain top-level target column without a collation or padding."""
+    found = scope.reference(node)
+    if found is None or found.side != "target" or len(found.path) > 1:
+        return None
+    field = scope.target.find(found.path[0], case_sensitive=True)
+    if field is None or any("COLLATION" in key or "CHAR_VARCHAR" in key for key in field.metadata):
+        return None
+    return found.path
+
+
+def literal_of(node: exp.Expression, type: PrimitiveType) -> pa.Scalar | None:
+    """A literal as a scalar of a column's type, when Spark compares the two without any loss; else None."""
+    negative = isinstance(node, exp.Neg)
+    if isinstance(node, exp.Neg | exp.Paren):
+        node = node.this
+    value: Any = None
+    if isinstance(node, exp.Literal) and not node.is_string:
+        value = _number(("-" if negative else "") + node.this, type)
+    elif negative:
+        return None
+    elif isinstance(node, exp.Boolean):
+        value = bool(node.this) if type.name == "boolean" else None
+    elif isinstance(node, exp.Literal):
+        value = _text(node.this, type)
+    elif isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.DATE and isinstance(node.this, exp.Literal):
+        value = _text(node.this.this, type) if type.name == "date" else None
+    if value is None:
+        return None
+    try:
+        return pa.scalar(value, arrow_type(type))
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        return None
+
+
+def _text(text: str, type: PrimitiveType) -> Any:
+    if type.name == "string":
+        return text
+    if type.name == "date" and _DATE.fullmatch(text):
+        try:
+            return date.fromisoformat(text)
+        except ValueError:
+            return None
+    return None
+
+
+def _number(text: str, type: PrimitiveType) -> Any:
+    if not re.fullmatch(r"-?\d+(\.\d+)?", text):
+        return None
+    bits = _INTEGER_RANGE.get(type.name)
+    if bits is not None:
+        value = int(text) if "." not in text else None
+        return value if value is not None and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None
+    if decimal := type.decimal:
+        number = Decimal(text)
+        exponent = number.as_tuple().exponent
+        return number if isinstance(exponent, int) and -exponent <= decimal[1] else None
+    if type.name == "double":
+        return float(text)
+    return None
+
+
+def _like(node: exp.Like, scope: Scope) -> Predicate | None:
+    path, pattern = _column(node.this, scope), node.expression
+    if not path or not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        return None
+    field = scope.target.find(path[0], case_sensitive=True)
+    prefix = re.split(r"[%_\\]", pattern.this, maxsplit=1)[0]
+    return StartsWith(path, prefix) if field is not None and str(field.type) == "string" and prefix else None

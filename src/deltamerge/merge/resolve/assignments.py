@@ -1,0 +1,190 @@
+"""What the clauses say to write: which column, or field within one, gets which expression. Types are not known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from deltamerge.errors import AnalysisError
+from deltamerge.merge.resolve.scope import Scope
+from deltamerge.merge.statement.clauses import Action, Clause, Side
+from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructField, StructType, is_void
+from deltamerge.protocol.table.constraints import default_of
+from deltamerge.spark.expressions.analysis import unresolved
+from deltamerge.spark.expressions.expression import Expression, from_name, from_user, null
+from deltamerge.spark.session.attributes import attribute_parts, quoted
+from deltamerge.spark.session.schema import spark_type
+
+TARGET = "__deltamerge_target"
+SOURCE = "__deltamerge_source"
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value for the column or field at `path`, which is spelled as the schema where it was found spells it.
+
+    `keeps` says that fields of a struct which the value lacks stay as they are.
+    """
+
+    path: Path
+    value: Expression
+    keeps: bool = False
+
+
+def assignments(clause: Clause, scope: Scope, evolves: bool) -> list[Given]:
+    """What a clause assigns, `*` spelled out: to the target's columns, or if it `evolves` to the source's, too.
+
+    Raises AnalysisError for a name that is nowhere.
+    """
+    if clause.action is Action.DELETE:
+        return []
+    if not clause.star:
+        return [
+            Given(path := _path(a.column, clause, scope, evolves), a.value or _default_at(path, scope))
+            for a in clause.assignments
+        ]
+    excluded = {_path(name, clause, scope, evolves)[0].lower() for name in clause.excluded}
+    fields = scope.source if evolves else scope.target
+    keeps = evolves and clause.action is Action.UPDATE
+    return [
+        Given((field.name,), _from_source(field, clause, scope), keeps) for field in fields if field.name.lower() not in excluded
+    ]
+
+
+def _default_at(path: Path, scope: Scope) -> Expression:
+    field = scope.target.find(path[0], scope.case_sensitive)
+    return null() if field is None or len(path) > 1 else default_value(field)
+
+
+def default_value(field: StructField) -> Expression:
+    """The expression of a column's default, NULL when it has none."""
+    text = default_of(field)
+    return null() if text is None else from_user(text)
+
+
+def _from_source(field: StructField, clause: Clause, scope: Scope) -> Expression:
+    found = scope.source.find(field.name, scope.case_sensitive)
+    if found is None:
+        raise unresolved(field.name, clause_name(clause), visible(scope, Side.NOT_MATCHED))
+    known = isinstance(found.type, PrimitiveType) and not is_void(found.type) and not scope.is_repeated("source", found.name)
+    return from_name(scope.source_alias, found.name, type=spark_type(found.type) if known else None)
+
+
+def _path(name: str, clause: Clause, scope: Scope, evolves: bool) -> Path:
+    """The target column, or the field within one, that a SET or INSERT names, with or without the target's alias.
+
+    A name that the target does not have may be the source's, if the clause may add to the schema.
+    """
+    parts = attribute_parts(name)
+    qualified = len(parts) > 1 and parts[0].lower() == scope.target_alias.lower()
+    own = parts[1:] if qualified else parts
+    found = path_in(scope.target, own, scope.case_sensitive)
+    if found is None and evolves and clause.side is not Side.BY_SOURCE:
+        found = _path_in_source(parts, scope)
+    if found is None:
+        missing = None if evolves else _no_field(own, scope)
+        raise missing or unresolved(name, clause_name(clause), visible(scope, Side.BY_SOURCE))
+    if len(found) > 1 and clause.action is Action.INSERT:
+        raise _nested_insert(name)
+    return found
+
+
+def _no_field(parts: Sequence[str], scope: Scope) -> AnalysisError | None:
+    """The error for a field that a struct of the target does not have; None when the column is missing."""
+    path, struct = _walked(scope.target, parts, scope.case_sensitive)
+    if not path or not isinstance(struct, StructType):
+        return None
+    missing, fields = quoted(parts[len(path)]), ", ".join(map(quoted, struct.names))
+    return AnalysisError(
+        "FIELD_NOT_FOUND",
+        f"No such struct field {missing} in {fields} (of {'.'.join(path)}).",
+        parameters={"fieldName": missing, "fields": fields},
+    )
+
+
+def _path_in_source(parts: list[str], scope: Scope) -> Path | None:
+    if len(parts) > 1 and parts[0].lower() == scope.source_alias.lower():
+        found = path_in(scope.source, parts[1:], scope.case_sensitive)
+        if found is not None:
+            return found
+    return path_in(scope.source, parts, scope.case_sensitive)
+
+
+def path_in(schema: StructType, parts: Sequence[str], case_sensitive: bool) -> Path | None:
+    """A path as the schema spells it, None when it isn't there. Raises AnalysisError for a field of what is no struct."""
+    path, type = _walked(schema, parts, case_sensitive)
+    if len(path) == len(parts):
+        return path
+    if not isinstance(type, StructType):
+        raise _not_a_struct(path, type)
+    return None
+
+
+def _walked(schema: StructType, parts: Sequence[str], case_sensitive: bool) -> tuple[Path, DataType]:
+    """As much of a path as is there, as the schema spells it, and the type at its end."""
+    path: Path = ()
+    type: DataType = schema
+    for part in parts:
+        field = type.find(part, case_sensitive) if isinstance(type, StructType) else None
+        if field is None:
+            break
+        path, type = (*path, field.name), field.type
+    return path, type
+
+
+def check_distinct(clause: Clause, given: Iterable[Given]) -> None:
+    """Raise AnalysisError when a clause assigns a column twice, or a struct and a field in it."""
+    for a, b in combinations(given, 2):
+        shared = min(len(a.path), len(b.path))
+        if a.path[:shared] == b.path[:shared]:
+            raise _assigned_twice(clause, a.path, b.path)
+
+
+def visible(scope: Scope, side: Side) -> list[str]:
+    """The columns that clauses about a kind of rows see, qualified where the user gave an alias."""
+    names: list[str] = []
+    if side in (Side.MATCHED, Side.NOT_MATCHED):
+        names += _qualified(scope.source_alias, scope.source.names)
+    if side in (Side.MATCHED, Side.BY_SOURCE):
+        names += _qualified(scope.target_alias, scope.target.names)
+    return names
+
+
+def _qualified(alias: str, names: Iterable[str]) -> list[str]:
+    return [name if alias in (TARGET, SOURCE) else f"{alias}.{name}" for name in names]
+
+
+def clause_name(clause: Clause) -> str:
+    """How an error calls a clause."""
+    return f"{clause.action.name} clause"
+
+
+def _assigned_twice(clause: Clause, *paths: Path) -> AnalysisError:
+    columns = list(dict.fromkeys(".".join(path) for path in paths))
+    if clause.action is Action.INSERT:
+        condition, message = "DELTA_DUPLICATE_COLUMNS_ON_INSERT", "Duplicate column names in INSERT clause"
+    else:
+        condition, message = "DELTA_CONFLICT_SET_COLUMN", "There is a conflict from these SET columns"
+    return AnalysisError(condition, f"{message}: {', '.join(columns)}.", parameters={"columnList": columns})
+
+
+def _not_a_struct(path: Path, type: DataType) -> AnalysisError:
+    name = ".".join(path)
+    return AnalysisError(
+        "DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE",
+        f"Updating nested fields is only supported for StructType, but you are trying to update a field of {name}, "
+        f"which is of type {type}.",
+        parameters={"columnName": name, "dataType": str(type)},
+        hint="Assign the whole array or map, for example with transform(..) or map_concat(..).",
+    )
+
+
+def _nested_insert(name: str) -> AnalysisError:
+    return AnalysisError(
+        "DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
+        f"Nested field is not supported in the INSERT clause of MERGE operation (field = {name}).",
+        parameters={"operation": "INSERT clause of MERGE operation", "fieldName": name},
+        hint="Insert the whole struct, for example named_struct('a', s.a, 'b', s.b).",
+    )

@@ -1,0 +1,319 @@
+"""From what the user said to what each clause does to each column. Every error that a user can make is raised here.
+
+Spark's own analyzer resolves names and types; no job runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from deltamerge.errors import AnalysisError, UnsupportedTableError
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.merge.resolve.assignments import (
+    SOURCE,
+    TARGET,
+    Given,
+    assignments,
+    check_distinct,
+    clause_name,
+    default_value,
+    path_in,
+    visible,
+)
+from deltamerge.merge.resolve.evolve import evolved, may_evolve
+from deltamerge.merge.resolve.schema_check import check_schema
+from deltamerge.merge.resolve.scope import Scope
+from deltamerge.merge.statement.clauses import Action, Clause, MergeSpec, Side, verify
+from deltamerge.merge.statement.qualified import with_alias
+from deltamerge.protocol.schema.identity import Identity, check_update, identity_columns, unnamed
+from deltamerge.protocol.schema.types import DataType, StructType
+from deltamerge.protocol.table.actions import Metadata
+from deltamerge.protocol.table.constraints import NO_DEMANDS, Demands, demands_of
+from deltamerge.protocol.table.features import check_features_known, check_writable
+from deltamerge.spark.expressions.analysis import Check, empty_frame, types_of
+from deltamerge.spark.expressions.binding import Named, unbound
+from deltamerge.spark.expressions.casts import check_casts, keeping, lacks_fields, with_fields
+from deltamerge.spark.expressions.constraints import check_demands, columns_in
+from deltamerge.spark.expressions.expression import Expression, as_condition, from_name, null
+from deltamerge.spark.session.frames import Session, SparkType
+from deltamerge.spark.session.schema import from_spark, spark_type
+from deltamerge.spark.session.settings import case_sensitive
+
+_RESERVED = "__deltamerge_"
+
+
+@dataclass(frozen=True)
+class ColumnValue:
+    """What a clause writes to a column: the expression as given, and the type that it has before it is cast."""
+
+    column: str
+    value: Expression
+    type: SparkType
+
+
+@dataclass(frozen=True)
+class ResolvedClause:
+    """A clause with its values per target column: those assigned by an update, all columns of an insert.
+
+    `computed` names the generated columns that the clause does not give, `numbered` the identity columns that an insert does
+    not give; their values are placeholders.
+    """
+
+    number: int
+    side: Side
+    action: Action
+    condition: Expression | None
+    values: tuple[ColumnValue, ...] = ()
+    computed: frozenset[str] = frozenset()
+    numbered: frozenset[str] = frozenset()
+
+    @property
+    def assigned(self) -> frozenset[str]:
+        """Names of the columns that the clause sets."""
+        return frozenset(value.column for value in self.values)
+
+
+@dataclass(frozen=True)
+class ResolvedMerge:
+    """A merge that can run: everything is named, typed and allowed.
+
+    `schema` is the target's after the merge; `metadata` is the table's after the merge, None when it stays. `asked` are the
+    clauses as they were given where `clauses` apply to fewer rows.
+    """
+
+    spec: MergeSpec
+    snapshot: Snapshot
+    scope: Scope
+    schema: StructType
+    clauses: tuple[ResolvedClause, ...]
+    demands: Demands = NO_DEMANDS
+    metadata: Metadata | None = None
+    asked: tuple[ResolvedClause, ...] | None = None
+
+    @cached_property
+    def after(self) -> Snapshot:
+        """The table as it is written to: the snapshot with the metadata that the merge gives it."""
+        return self.snapshot if self.metadata is None else replace(self.snapshot, metadata=self.metadata)
+
+    @cached_property
+    def identities(self) -> tuple[Identity, ...]:
+        """The identity columns that some clause leaves to be numbered."""
+        numbered = frozenset[str]().union(*(clause.numbered for clause in self.clauses))
+        return tuple(identity for identity in identity_columns(self.schema) if identity.name in numbered)
+
+    def of(self, side: Side) -> tuple[ResolvedClause, ...]:
+        """The clauses about one kind of rows, in order."""
+        return tuple(clause for clause in self.clauses if clause.side is side)
+
+    def asked_of(self, side: Side) -> tuple[ResolvedClause, ...]:
+        """The clauses about one kind of rows as they were given, in order."""
+        return tuple(clause for clause in self.asked or self.clauses if clause.side is side)
+
+
+def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerge:
+    """Resolve a specification against the target's snapshot.
+
+    Raises AnalysisError, UnsupportedTableError, ConstraintError.
+    """
+    verify(spec)
+    check_schema(spec.known_schema, snapshot)
+    check_writable(snapshot.protocol, snapshot.metadata, snapshot.store.url)
+    _check_append_only(spec, snapshot)
+    evolves = may_evolve(spark, spec)
+    spec = with_alias(spec, evolves)
+    scope = _scope(spark, spec, snapshot.schema)
+    _check_names(scope)
+    spec = _unbound(spec, scope)
+    _check_columns(snapshot, evolves)
+    given = [assignments(clause, scope, evolves) for clause in spec.clauses]
+    named = zip(spec.clauses, given, strict=True)
+    metadata = None
+    if evolves:
+        paths = [value.path for clause, values in named if clause.side is not Side.BY_SOURCE for value in values]
+        metadata = evolved(snapshot, scope, paths)
+    schema = snapshot.schema if metadata is None else replace(snapshot, metadata=metadata).schema
+    demands = demands_of(schema, snapshot.metadata.configuration)
+    if any(clause.action is not Action.DELETE for clause in spec.clauses):
+        check_demands(spark, schema, demands)
+    planned = [_completed(c, values, scope, schema, demands) for c, values in zip(spec.clauses, given, strict=True)]
+    clauses = _typed(spark, spec, scope, schema, planned, evolves)
+    if metadata is not None:
+        check_features_known(snapshot.protocol, snapshot.metadata, metadata)
+    return ResolvedMerge(spec, snapshot, scope, schema, clauses, demands, metadata)
+
+
+def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
+    """The specification with columns that are bound to a DataFrame named instead."""
+    source, target = Named(scope.source_alias, scope.source), Named(scope.target_alias, scope.target)
+
+    def named(expression: Expression) -> Expression:
+        return unbound(expression, spec.source, source, target)
+
+    return replace(
+        spec,
+        condition=named(spec.condition),
+        clauses=tuple(
+            replace(
+                clause,
+                condition=None if clause.condition is None else as_condition(named(clause.condition)),
+                assignments=tuple(replace(a, value=a.value and named(a.value)) for a in clause.assignments),
+            )
+            for clause in spec.clauses
+        ),
+    )
+
+
+def _scope(spark: Session, spec: MergeSpec, target: StructType) -> Scope:
+    source = from_spark(spec.source.schema)
+    return Scope(target, source, spec.target_alias or TARGET, spec.source_alias or SOURCE, case_sensitive(spark))
+
+
+def _check_names(scope: Scope) -> None:
+    for side, schema in (("target", scope.target), ("source", scope.source)):
+        reserved = [name for name in schema.names if name.lower().startswith(_RESERVED)]
+        if reserved:
+            raise AnalysisError(
+                "DELTAMERGE_RESERVED_COLUMN_NAME",
+                f"The {side} has columns {reserved}; names that begin with {_RESERVED} are kept for the merge's own columns.",
+                parameters={"columns": reserved},
+                hint="Rename the columns." if side == "target" else "Rename or drop the columns of the source.",
+            )
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """All that a clause writes, and the generated and identity columns that it leaves to be computed and numbered."""
+
+    values: Sequence[Given]
+    computed: frozenset[str] = frozenset()
+    numbered: frozenset[str] = frozenset()
+
+
+def _completed(clause: Clause, given: Sequence[Given], scope: Scope, schema: StructType, demands: Demands) -> _Planned:
+    """What a clause writes, spelled as the schema spells it: with the columns that an INSERT leaves out, and all that the
+    table's demands are about.
+    """
+    if clause.action is Action.DELETE:
+        return _Planned(())
+    values = [_spelled(value, clause, scope, schema) for value in given]
+    check_distinct(clause, values)
+    named = {value.path[0] for value in values}
+    generated = frozenset(name for name, _ in demands.generated)
+    numbered = _numbered(clause, values, schema)
+    if clause.action is Action.INSERT:
+        values += [Given((field.name,), default_value(field)) for field in schema if field.name not in named]
+    elif demands:
+        used = {*columns_in(schema, demands.texts), *generated} - named
+        for field in schema:
+            if field.name in used:
+                stays = field.name not in generated and scope.target.find(field.name, case_sensitive=True)
+                values.append(Given((field.name,), from_name(scope.target_alias, field.name) if stays else null()))
+    return _Planned(values, generated - named, numbered)
+
+
+def _numbered(clause: Clause, values: Sequence[Given], schema: StructType) -> frozenset[str]:
+    """The identity columns that a clause leaves to be numbered. Raises AnalysisError for one that it must not give."""
+    identities = identity_columns(schema)
+    if clause.action is Action.UPDATE:
+        check_update(identities, [value.path for value in values])
+        return frozenset()
+    return frozenset(identity.name for identity in unnamed(identities, [value.path[0] for value in values]))
+
+
+def _spelled(value: Given, clause: Clause, scope: Scope, schema: StructType) -> Given:
+    path = path_in(schema, value.path, scope.case_sensitive)
+    if path is None:
+        raise _unmergeable(".".join(value.path), clause, schema)
+    return replace(value, path=path)
+
+
+def _unmergeable(name: str, clause: Clause, schema: StructType) -> AnalysisError:
+    """The error for a column or field of the source that the table can't take: it has one that differs in case only."""
+    return AnalysisError(
+        "DELTA_MISSING_SET_COLUMN",
+        f"{clause_name(clause)} column {name} not found given columns: {', '.join(schema.names)}.",
+        parameters={"columnName": name, "columnList": ", ".join(schema.names)},
+        hint="The table has a column that differs from it in case only, and a table can't have both: rename the source's.",
+    )
+
+
+def _typed(
+    spark: Session, spec: MergeSpec, scope: Scope, schema: StructType, planned: Sequence[_Planned], evolves: bool
+) -> tuple[ResolvedClause, ...]:
+    """All clauses with the types of their values: one analysis per side when nothing is wrong."""
+    source = spec.source.alias(scope.source_alias)
+    target = empty_frame(spark, scope.target).alias(scope.target_alias)
+    frames = {Side.MATCHED: source.crossJoin(target), Side.NOT_MATCHED: source, Side.BY_SOURCE: target}
+    found: dict[int, ResolvedClause] = {}
+    for side, frame in frames.items():
+        numbers = [n for n, clause in enumerate(spec.clauses) if clause.side is side]
+        conditions = [Check("search condition", spec.condition)] if side is Side.MATCHED else []
+        for n in numbers:
+            condition = spec.clauses[n].condition
+            if condition is not None:
+                conditions.append(Check(f"{spec.clauses[n].action.name} condition", condition))
+        asked = [(n, given.value) for n in numbers for given in planned[n].values if given.value.type is None]
+        values = [Check(clause_name(spec.clauses[n]), value) for n, value in asked]
+        types = iter(types_of(frame, conditions, values, visible(scope, side)) if conditions or values else [])
+        for n in numbers:
+            clause = spec.clauses[n]
+            given = [(value, value.value.type or next(types)) for value in planned[n].values]
+            casts = [(type, spark_type(_type_at(schema, value.path)), ".".join(value.path)) for value, type in given]
+            check_casts(spark, casts, fills=evolves)
+            columns = _column_values(given, scope, schema)
+            found[n] = ResolvedClause(n, side, clause.action, clause.condition, columns, planned[n].computed, planned[n].numbered)
+    return tuple(found[n] for n in range(len(planned)))
+
+
+def _type_at(schema: StructType, path: Sequence[str]) -> DataType:
+    type: DataType = schema
+    for name in path:
+        field = type.find(name, case_sensitive=True) if isinstance(type, StructType) else None
+        assert field is not None
+        type = field.type
+    return type
+
+
+def _column_values(given: Sequence[tuple[Given, SparkType]], scope: Scope, schema: StructType) -> tuple[ColumnValue, ...]:
+    """A value per column: what is given for fields of a struct becomes the struct with these fields in it."""
+    by_column: dict[str, list[tuple[Given, SparkType]]] = {}
+    for value, type in given:
+        by_column.setdefault(value.path[0], []).append((value, type))
+    return tuple(_column_value(name, entries, scope, schema) for name, entries in by_column.items())
+
+
+def _column_value(name: str, entries: Sequence[tuple[Given, SparkType]], scope: Scope, schema: StructType) -> ColumnValue:
+    whole, given_type = entries[0]
+    type = spark_type(_type_at(schema, (name,)))
+    field = scope.target.find(name, case_sensitive=True)
+    old = None if field is None else from_name(scope.target_alias, name)
+    old_type = type if field is None else spark_type(field.type)
+    if len(whole.path) > 1:
+        fields = {value.path: (value.value, value_type) for value, value_type in entries}
+        return ColumnValue(name, with_fields(old, old_type, type, fields, (name,)), type)
+    if whole.keeps and old is not None and lacks_fields(given_type, type):
+        return ColumnValue(name, keeping(whole.value, given_type, type, old, old_type, name), type)
+    return ColumnValue(name, whole.value, given_type)
+
+
+def _check_columns(snapshot: Snapshot, evolves: bool) -> None:
+    if not snapshot.schema.fields and not evolves:
+        raise AnalysisError(
+            "DELTA_MERGE_INTO_EMPTY_SCHEMA_TARGET",
+            f"Cannot MERGE INTO {snapshot.store.url}: the table has no columns.",
+            parameters={"table": snapshot.store.url},
+            hint="Merge with schema evolution, which adds the source's columns.",
+        )
+
+
+def _check_append_only(spec: MergeSpec, snapshot: Snapshot) -> None:
+    changing = [clause for clause in spec.clauses if clause.action is not Action.INSERT]
+    if changing and snapshot.properties.append_only:
+        raise UnsupportedTableError(
+            "DELTA_CANNOT_MODIFY_APPEND_ONLY",
+            f"The table {snapshot.store.url} only allows appends, and this merge has {changing[0].action.name} clauses.",
+            parameters={"table_name": snapshot.store.url, "config": "delta.appendOnly"},
+            hint="To permit updates and deletes set the table property delta.appendOnly to false.",
+        )

@@ -1,0 +1,59 @@
+"""Updates that would leave a row as it is are left out: their clauses apply to rows alone in which a value changes.
+
+A row that is left out is not passed on to the clauses behind: its clause has decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
+from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.protocol.schema.char_varchar import sized_texts
+from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType
+from deltamerge.spark.expressions.expression import from_name
+from deltamerge.spark.expressions.unchanged import Assignment, narrowed
+from deltamerge.spark.session.schema import spark_type
+
+
+def without_unchanged(resolved: ResolvedMerge) -> ResolvedMerge:
+    """The merge with its UPDATE clauses applying to rows that they change, as Spark's `<=>` tells values apart."""
+    clauses = tuple(_narrowed(resolved, clause) for clause in resolved.clauses)
+    return replace(resolved, clauses=clauses, asked=resolved.clauses)
+
+
+def _narrowed(resolved: ResolvedMerge, clause: ResolvedClause) -> ResolvedClause:
+    updates = clause.action is Action.UPDATE
+    before = [c for c in resolved.of(clause.side) if c.number < clause.number and c.action is Action.UPDATE]
+    if clause.side is Side.NOT_MATCHED or not (before or updates):
+        return clause
+    decided = [c.condition for c in before if c.condition is not None]
+    update = (
+        [_assignment(resolved, value) for value in clause.values if _can_change(resolved, clause, value)] if updates else None
+    )
+    return replace(clause, condition=narrowed(clause.condition, decided, update))
+
+
+def _can_change(resolved: ResolvedMerge, clause: ResolvedClause, value: ColumnValue) -> bool:
+    """Whether the clause may give the column another value: not if it is computed from others, or set to itself."""
+    tree = value.value.tree
+    found = None if tree is None else resolved.scope.reference(tree)
+    itself = found is not None and (found.side, found.path) == ("target", (value.column,))
+    return not itself and value.column not in clause.computed
+
+
+def _assignment(resolved: ResolvedMerge, value: ColumnValue) -> Assignment:
+    before = resolved.snapshot.schema.find(value.column, case_sensitive=True)
+    after = resolved.schema.find(value.column, case_sensitive=True)
+    alike = before is not None and after is not None and before.type == after.type and not _has_map(after.type)
+    old = from_name(resolved.scope.target_alias, value.column) if alike else None
+    wanted = value.type if after is None else spark_type(after.type)
+    blanks = 0 if after is None else sum(t.length for t in sized_texts(StructType((after,))) if t.padded and len(t.path) == 1)
+    return Assignment(value.column, value.value, value.type, wanted, old, blanks)
+
+
+def _has_map(type: DataType) -> bool:
+    """Whether a type has maps, which Spark does not compare."""
+    if isinstance(type, StructType):
+        return any(_has_map(field.type) for field in type)
+    return isinstance(type, MapType) or (isinstance(type, ArrayType) and _has_map(type.element))

@@ -1,0 +1,312 @@
+"""MERGE text as data: where its clauses begin and end. Expressions stay the text that the user wrote; Spark parses them.
+
+Source: Spark's grammar, `dmlStatementNoWith`; `* EXCEPT (..)` as Databricks has it. Must not know tables or sessions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+from sqlglot.tokens import Token
+
+from deltamerge.errors import ParseError
+from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.spark.sql.text import is_name, keyword_at, makes_name, name_parts_of, opened, tokens_of
+
+T = TypeVar("T")
+_EXPLAIN = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b(?:\s+(?:EXTENDED|FORMATTED|COST|CODEGEN)\b)?", re.IGNORECASE | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlClause:
+    """A WHEN clause in text; an assignment without a value is to the column's DEFAULT."""
+
+    side: Side
+    action: Action
+    condition: str | None
+    assignments: tuple[tuple[str, str | None], ...] = ()
+    star: bool = False
+    excluded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A MERGE statement in text. `target` and `source` are names, unless the source is a query; `ctes` begins with WITH.
+
+    `target` is () where IDENTIFIER(..) is yet to be evaluated.
+    """
+
+    target: tuple[str, ...]
+    target_alias: str | None
+    source: str
+    source_is_query: bool
+    source_alias: str | None
+    condition: str
+    clauses: tuple[SqlClause, ...]
+    ctes: str = ""
+    with_schema_evolution: bool = False
+    explain: bool = False
+
+
+def says_merge(text: str) -> bool:
+    """Whether the word MERGE stands in the text, so that it may be a MERGE statement."""
+    return "MERGE" in text.upper()
+
+
+def parse_merge(text: str) -> Statement | None:
+    """The statement that a text is; None when it is no MERGE. Raises ParseError that shows the place."""
+    explain = _EXPLAIN.match(text)
+    if explain:  # sqlglot takes what follows EXPLAIN for one word
+        text = " " * explain.end() + text[explain.end() :]
+    tokens = tokens_of(text)
+    if tokens is None:
+        if text.lstrip().upper().startswith("MERGE"):
+            raise ParseError("PARSE_SYNTAX_ERROR", f"Not SQL: {text!r}.", hint="Look for a quote that isn't closed.")
+        return None
+    reader = _Reader(text, tokens)
+    try:
+        ctes = reader.ctes() if reader.sees("WITH") else ""
+    except ParseError:  # it may be any statement: Spark says what is wrong with it
+        return None
+    return _statement(reader, ctes, explain is not None) if reader.take("MERGE") else None
+
+
+def _statement(reader: _Reader, ctes: str, explain: bool) -> Statement:
+    evolution = reader.take("WITH")
+    if evolution:
+        reader.expect("SCHEMA")
+        reader.expect("EVOLUTION")
+    reader.expect("INTO")
+    target = name_parts_of(reader.name_text())
+    target_alias = reader.alias("USING")
+    reader.expect("USING")
+    is_query = reader.sees("(")
+    source = reader.enclosed() if is_query else reader.name_text()
+    if not is_query and reader.sees("("):
+        hint = "Write a table-valued function as a query, as in USING (SELECT * FROM range(5)) s."
+        raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error", hint)
+    source_alias = reader.alias("ON")
+    reader.expect("ON")
+    condition = reader.expression("WHEN")
+    clauses = []
+    while reader.take("WHEN"):
+        clauses.append(_clause(reader))
+    while reader.take(";"):
+        pass
+    if not reader.done:
+        raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error")
+    _check_clauses(reader, clauses)
+    return Statement(target, target_alias, source, is_query, source_alias, condition, tuple(clauses), ctes, evolution, explain)
+
+
+_ORDER = tuple(Side)
+_ACTIONS = {
+    Side.MATCHED: (Action.UPDATE, Action.DELETE),
+    Side.NOT_MATCHED: (Action.INSERT,),
+    Side.BY_SOURCE: (Action.UPDATE, Action.DELETE),
+}
+
+
+def _clause(reader: _Reader) -> SqlClause:
+    side = Side.NOT_MATCHED if reader.take("NOT") else Side.MATCHED
+    reader.expect("MATCHED")
+    if side is Side.NOT_MATCHED and reader.take("BY"):
+        if reader.take("SOURCE"):
+            side = Side.BY_SOURCE
+        else:
+            reader.expect("TARGET")
+    condition = reader.expression("THEN") if reader.take("AND") else None
+    reader.expect("THEN")
+    action = next((action for action in _ACTIONS[side] if reader.take(action.name)), None)
+    if action is None:
+        allowed = " or ".join(action.name for action in _ACTIONS[side])
+        raise reader.error("PARSE_SYNTAX_ERROR", f"WHEN {side.value} is followed by THEN {allowed}")
+    if action is Action.DELETE:
+        return SqlClause(side, action, condition)
+    if action is Action.UPDATE:
+        reader.expect("SET")
+    if side is not Side.BY_SOURCE and reader.take("*"):
+        return SqlClause(side, action, condition, star=True, excluded=_excluded(reader))
+    pairs = _set_list(reader) if action is Action.UPDATE else _insert_lists(reader)
+    return SqlClause(side, action, condition, pairs)
+
+
+def _excluded(reader: _Reader) -> tuple[str, ...]:
+    return tuple(reader.listed(reader.name_text)) if reader.take("EXCEPT") else ()
+
+
+def _set_list(reader: _Reader) -> tuple[tuple[str, str | None], ...]:
+    found = []
+    while True:
+        column = reader.name_text()
+        reader.expect("=")
+        found.append((column, reader.value("WHEN")))
+        if not reader.take(","):
+            return tuple(found)
+
+
+def _insert_lists(reader: _Reader) -> tuple[tuple[str, str | None], ...]:
+    columns = reader.listed(reader.name_text)
+    reader.expect("VALUES")
+    values = reader.listed(reader.value)
+    if len(columns) != len(values):
+        message = f"The INSERT clause names {len(columns)} columns and gives {len(values)} values"
+        raise reader.error("MERGE_INSERT_VALUE_COUNT_MISMATCH", message)
+    return tuple(zip(columns, values, strict=True))
+
+
+def _check_clauses(reader: _Reader, clauses: Sequence[SqlClause]) -> None:
+    if not clauses:
+        raise reader.error("MERGE_WITHOUT_WHEN", "There must be at least one WHEN clause in a MERGE statement")
+    for before, after in pairwise(clauses):
+        if _ORDER.index(before.side) > _ORDER.index(after.side):
+            message = f"WHEN {after.side.value} must come before WHEN {before.side.value}"
+            raise reader.error("PARSE_SYNTAX_ERROR", message)
+        if before.side is after.side and before.condition is None:
+            words = "NOT_MATCHED_BY_TARGET" if before.side is Side.NOT_MATCHED else before.side.value.replace(" ", "_")
+            message = f"Of several WHEN {before.side.value} clauses only the last can omit the condition"
+            raise reader.error(f"NON_LAST_{words}_CLAUSE_OMIT_CONDITION", message)
+
+
+class _Reader:
+    """The tokens of a text, one after the other."""
+
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self._text = text
+        self._tokens = tokens
+        self._at = 0
+
+    @property
+    def done(self) -> bool:
+        return self._at >= len(self._tokens)
+
+    def sees(self, word: str, ahead: int = 0) -> bool:
+        """Whether the next token is this keyword or sign; a quoted name or a part of a dotted one is neither."""
+        return keyword_at(self._tokens, self._at + ahead) == word
+
+    def take(self, word: str) -> bool:
+        found = self.sees(word)
+        self._at += found
+        return found
+
+    def expect(self, word: str) -> None:
+        if not self.take(word):
+            raise self.error("PARSE_SYNTAX_ERROR", f"Syntax error: {word} expected")
+
+    def ctes(self) -> str:
+        """WITH and its queries."""
+        begin = self._at
+        self.expect("WITH")
+        self.take("RECURSIVE")
+        self._named_query()
+        while self.take(","):
+            self._named_query()
+        return self._slice(begin, self._at)
+
+    def _named_query(self) -> None:
+        """A name with whatever says what it stands for: `(columns)`, `MAX RECURSION LEVEL n`, AS, `(query)`."""
+        self._part()
+        while self.sees("(") or self.take("AS") or self._takes_limit():
+            if self.sees("("):
+                self.enclosed()
+
+    def _takes_limit(self) -> bool:
+        found = self.sees("MAX") and self.sees("RECURSION", 1)
+        self._at += 4 * found
+        return found
+
+    def name_text(self) -> str:
+        """A name as it is written."""
+        begin = self._at
+        self._part_or_identifier()
+        while self.take("."):
+            self._part_or_identifier()
+        return self._slice(begin, self._at)
+
+    def _part_or_identifier(self) -> None:
+        made = not self.done and makes_name(self._tokens, self._at)
+        self._part()
+        if made:
+            self.enclosed()
+
+    def _part(self) -> str:
+        if self.done or not is_name(self._token):
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a name expected")
+        self._at += 1
+        return str(self._tokens[self._at - 1].text)
+
+    def alias(self, follows: str) -> str | None:
+        """An alias before the keyword that follows it."""
+        if not self.take("AS") and self.sees(follows):
+            return None
+        found = None if self.sees("(") else self._part()
+        if self.sees("("):
+            raise self.error("COLUMN_ALIASES_NOT_ALLOWED", "Column aliases are not allowed in MERGE")
+        return found
+
+    def enclosed(self) -> str:
+        """The text between a parenthesis and its partner."""
+        self.expect("(")
+        begin = self._at
+        self._skip(lambda: self.sees(")"))
+        inner = self._slice(begin, self._at)
+        self.expect(")")
+        return inner
+
+    def listed(self, item: Callable[[], T]) -> list[T]:
+        """Items in parentheses, separated by commas."""
+        self.expect("(")
+        found = [item()]
+        while self.take(","):
+            found.append(item())
+        self.expect(")")
+        return found
+
+    def value(self, *ends: str) -> str | None:
+        """An expression up to a comma, a closing parenthesis or an end word; None for DEFAULT."""
+        begin = self._at
+        if self.take("DEFAULT") and (self.done or any(self.sees(end) for end in (",", ")", ";", *ends))):
+            return None
+        self._at = begin
+        return self.expression(",", ")", *ends)
+
+    def expression(self, *ends: str) -> str:
+        """The text up to one of these words outside of parentheses and CASE."""
+        begin = self._at
+        self._skip(lambda: self.sees(";") or any(self.sees(end) for end in ends))
+        if begin == self._at:
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: an expression expected")
+        return self._slice(begin, self._at)
+
+    def _skip(self, ends: Callable[[], bool]) -> None:
+        openers: tuple[str, ...] = ()
+        while not self.done and (openers or not ends()):
+            openers = opened(openers, keyword_at(self._tokens, self._at))
+            self._at += 1
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._at]
+
+    def _slice(self, begin: int, end: int) -> str:
+        return self._text[self._tokens[begin].start : self._tokens[end - 1].end + 1] if end > begin else ""
+
+    def error(self, condition: str, message: str, hint: str | None = None) -> ParseError:
+        """An error at the current place, with the line and a mark below it."""
+        place = len(self._text) if self.done else self._token.start
+        number = self._text.count("\n", 0, place) + 1
+        first = self._text.rfind("\n", 0, place) + 1
+        line = self._text[first:].split("\n", 1)[0]
+        near = "end of input" if self.done else f"'{self._token.text}'"
+        return ParseError(
+            condition,
+            f"{message}, at or near {near} (line {number}, position {place - first}).\n{line}\n{' ' * (place - first)}^^^",
+            parameters={"line": number, "position": place - first},
+            hint=hint,
+        )

@@ -1,0 +1,1 @@
+"""Schemas: types, evolution, column mapping, type widening, identity columns."""

@@ -1,0 +1,252 @@
+"""Table features: which a protocol demands, which are honoured here, and the refusal by name of the others.
+
+Source: PROTOCOL.md, "Table Features" and "Valid Feature Names in Table Features"; preview names from delta-spark's TableFeature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from deltamerge.errors import UnsupportedTableError
+from deltamerge.protocol.schema.types import check_storable, fields_of, parse_schema, primitives_of
+from deltamerge.protocol.table.actions import Metadata, Protocol
+
+FEATURE_PROPERTY = "delta.feature."
+READER_VERSION = 3
+WRITER_VERSION = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A table feature. `legacy` is its (reader, writer) version from the time before features had names.
+
+    `reads` and `writes` say whether this library honours it. A feature that is not honoured may still be tolerated while
+    `active` says that the table makes no use of it; None when metadata can't tell. `asked` says that metadata asks for
+    the feature, which is what `active` says unless given. `requires` are the features that it can't be without.
+    """
+
+    name: str
+    reader: bool = False
+    legacy: tuple[int, int] | None = None
+    reads: bool = True
+    writes: bool = False
+    active: Callable[[Metadata], bool] = lambda metadata: True
+    asked: Callable[[Metadata], bool] = lambda metadata: False
+    requires: tuple[str, ...] = ()
+
+
+def _marks(*keys: str) -> Callable[[Metadata], bool]:
+    def active(metadata: Metadata) -> bool:
+        fields = fields_of(parse_schema(metadata.schema_string))
+        return any(key in field.metadata for field in fields for key in keys)
+
+    return active
+
+
+def _property(key: str, *off: str) -> Callable[[Metadata], bool]:
+    def active(metadata: Metadata) -> bool:
+        return metadata.configuration.get(key, "false").strip().lower() not in ("false", *off)
+
+    return active
+
+
+def _types(*names: str) -> Callable[[Metadata], bool]:
+    def active(metadata: Metadata) -> bool:
+        return any(type.name.startswith(names) for type in primitives_of(parse_schema(metadata.schema_string)))
+
+    return active
+
+
+def _constraints(metadata: Metadata) -> bool:
+    return any(key.startswith("delta.constraints.") for key in metadata.configuration)
+
+
+def _used(name: str, active: Callable[[Metadata], bool], **more: Any) -> Feature:
+    """A feature of which metadata tells whether the table uses it."""
+    return Feature(name, active=active, asked=active, **more)
+
+
+FEATURES: dict[str, Feature] = {
+    feature.name: feature
+    for feature in (
+        _used("appendOnly", _property("delta.appendOnly"), legacy=(1, 2), writes=True),
+        _used("invariants", _marks("delta.invariants"), legacy=(1, 2), writes=True),
+        _used("checkConstraints", _constraints, legacy=(1, 3), writes=True),
+        _used("changeDataFeed", _property("delta.enableChangeDataFeed"), legacy=(1, 4), writes=True),
+        _used("generatedColumns", _marks("delta.generationExpression"), legacy=(1, 4), writes=True),
+        _used("columnMapping", _property("delta.columnMapping.mode", "none"), reader=True, legacy=(2, 5), writes=True),
+        _used("identityColumns", _marks("delta.identity.start", "delta.identity.step"), legacy=(1, 6), writes=True),
+        Feature("allowColumnDefaults", active=_marks("CURRENT_DEFAULT"), writes=True),
+        Feature("timestampNtz", reader=True, writes=True, asked=_types("timestamp_ntz")),
+        Feature("vacuumProtocolCheck", reader=True, writes=True),
+        Feature("deletionVectors", reader=True, writes=True, asked=_property("delta.enableDeletionVectors")),
+        Feature("v2Checkpoint", reader=True, writes=True, asked=_property("delta.checkpointPolicy", "classic")),
+        Feature("typeWidening", reader=True, writes=True, asked=_property("delta.enableTypeWidening")),
+        Feature("typeWidening-preview", reader=True, writes=True),
+        Feature("variantType", reader=True, reads=False, asked=_types("variant")),
+        Feature("variantType-preview", reader=True, reads=False),
+        Feature("variantShredding", reader=True, reads=False, requires=("variantType",)),
+        Feature("variantShredding-preview", reader=True, reads=False, requires=("variantType",)),
+        Feature("geospatial", reader=True, reads=False, asked=_types("geometry", "geography")),
+        Feature("geospatial-dev", reader=True, reads=False),
+        Feature("catalogManaged", reader=True, reads=False, requires=("inCommitTimestamp", "vacuumProtocolCheck")),
+        Feature("adaptiveMetadata-preview", reader=True, reads=False, requires=("catalogManaged", "rowTracking")),
+        Feature("redirectReaderWriter-preview", reader=True, reads=False),
+        Feature("redirectWriterOnly-preview"),
+        Feature("coordinatedCommits-preview", requires=("inCommitTimestamp", "vacuumProtocolCheck")),
+        Feature("domainMetadata", writes=True),
+        _used("rowTracking", _property("delta.enableRowTracking"), writes=True, requires=("domainMetadata",)),
+        _used("inCommitTimestamp", _property("delta.enableInCommitTimestamps"), writes=True),
+        Feature("clustering", writes=True, requires=("domainMetadata",)),
+        _used("collations", _marks("__COLLATIONS")),
+        _used("icebergCompatV1", _property("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
+        _used("icebergCompatV2", _property("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
+        _used("icebergCompatV3", _property("delta.enableIcebergCompatV3"), requires=("columnMapping", "rowTracking")),
+        Feature("checkpointProtection", writes=True),
+        Feature("materializePartitionColumns", asked=_property("delta.enableMaterializePartitionColumnsFeature")),
+    )
+}
+
+_EVERY_TABLE = frozenset({"appendOnly", "invariants"})
+
+
+def needed(metadata: Metadata) -> Protocol:
+    """The lowest protocol that a table of this metadata needs; also what `delta.feature.<name> = supported` asks for."""
+    asked = {name for name, feature in FEATURES.items() if feature.asked(metadata)}
+    for key, value in metadata.configuration.items():
+        if key.startswith(FEATURE_PROPERTY) and value.strip().lower() in ("supported", "enabled"):
+            asked.add(key.removeprefix(FEATURE_PROPERTY))
+    return _protocol_of(_with_required(_EVERY_TABLE | asked))
+
+
+def upgraded(protocol: Protocol, names: Iterable[str]) -> Protocol:
+    """The protocol with the features `names` and those that they require; the same one when it has them all.
+
+    Never lowers a version and never forgets a feature, known or not: any may have been used in the table's history.
+    """
+    before = named_features(protocol)
+    after = _with_required(before | set(names))
+    if after == before:
+        return protocol
+    found = _protocol_of(after)
+    if protocol.writer_features is None and found.writer_features is None:
+        return Protocol(max(protocol.min_reader_version, found.min_reader_version), found.min_writer_version)
+    readers = (protocol.reader_features or frozenset()) | {n for n in after if n in FEATURES and FEATURES[n].reader}
+    version = max(protocol.min_reader_version, found.min_reader_version)
+    return Protocol(version, WRITER_VERSION, readers if version == READER_VERSION else None, after)
+
+
+def _with_required(names: Iterable[str]) -> frozenset[str]:
+    found = set(names)
+    waiting = list(found)
+    while waiting:
+        feature = FEATURES.get(waiting.pop())
+        missing = set(feature.requires) - found if feature else set()
+        found |= missing
+        waiting += missing
+    return frozenset(found)
+
+
+def _protocol_of(names: frozenset[str]) -> Protocol:
+    """The lowest protocol that has exactly these features: legacy versions where they imply them and no others."""
+    readers = frozenset(name for name in names if name in FEATURES and FEATURES[name].reader)
+    legacy = [FEATURES[name].legacy or (READER_VERSION, WRITER_VERSION) for name in names & FEATURES.keys()]
+    writer = max((version for _, version in legacy), default=1)
+    reader = max((FEATURES[name].legacy or (READER_VERSION, 0))[0] for name in readers) if readers else 1
+    if writer < WRITER_VERSION and named_features(Protocol(reader, writer)) == names:
+        return Protocol(reader, writer)
+    return Protocol(reader, WRITER_VERSION, readers if reader == READER_VERSION else None, names)
+
+
+def named_features(protocol: Protocol) -> frozenset[str]:
+    """All features that a protocol demands, those of legacy versions spelled out."""
+    names = set(protocol.reader_features or ()) | set(protocol.writer_features or ())
+    for feature in FEATURES.values():
+        if feature.legacy is None:
+            continue
+        reader, writer = feature.legacy
+        by_writer = protocol.writer_features is None and protocol.min_writer_version >= writer
+        by_reader = feature.reader and protocol.reader_features is None and protocol.min_reader_version >= reader
+        if by_writer or by_reader:
+            names.add(feature.name)
+    return frozenset(names)
+
+
+def check_features_known(protocol: Protocol, before: Metadata, after: Metadata) -> None:
+    """Raise UnsupportedTableError when `after` asks for a feature that `before` did not and the protocol does not have."""
+    known = named_features(protocol)
+    missing = sorted(n for n, f in FEATURES.items() if n not in known and f.asked(after) and not f.asked(before))
+    if missing:
+        texts = ", ".join(f"'{FEATURE_PROPERTY}{name}' = 'supported'" for name in missing)
+        raise UnsupportedTableError(
+            "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT",
+            f"The table's schema would require the table feature(s) {', '.join(missing)}, which the table does not have.",
+            parameters={"unsupportedFeatures": missing},
+            hint=f"Enable them with another tool first: ALTER TABLE .. SET TBLPROPERTIES ({texts}).",
+        )
+
+
+def in_commit_timestamps(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether commits of the table carry their own timestamps (PROTOCOL.md, "In-Commit Timestamps")."""
+    return "inCommitTimestamp" in named_features(protocol) and _property("delta.enableInCommitTimestamps")(metadata)
+
+
+def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether commits to the table assign row ids (PROTOCOL.md, "Writer Requirements for Row Tracking")."""
+    return "rowTracking" in named_features(protocol) and not _property("delta.rowTrackingSuspended")(metadata)
+
+
+def check_readable(protocol: Protocol, metadata: Metadata, table: str) -> None:
+    """Raise UnsupportedTableError naming each feature without which the table can't be read right."""
+    if protocol.min_reader_version > READER_VERSION:
+        raise _too_new(protocol, table)
+    demanded = set(protocol.reader_features or ())
+    if protocol.reader_features is None:
+        demanded = {name for name in named_features(protocol) if name in FEATURES and FEATURES[name].reader}
+    missing = sorted(name for name in demanded if not _honoured(name, metadata, "reads"))
+    if missing:
+        raise _unsupported("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "read", "read", missing, table)
+
+
+def check_writable(protocol: Protocol, metadata: Metadata, table: str) -> None:
+    """Raise UnsupportedTableError naming each feature without which the table can't be written right."""
+    check_readable(protocol, metadata, table)
+    if protocol.min_writer_version > WRITER_VERSION:
+        raise _too_new(protocol, table)
+    missing = sorted(name for name in named_features(protocol) if not _honoured(name, metadata, "writes"))
+    if missing:
+        raise _unsupported("DELTA_UNSUPPORTED_FEATURES_FOR_WRITE", "write", "written", missing, table)
+    check_storable(parse_schema(metadata.schema_string))
+
+
+def _honoured(name: str, metadata: Metadata, side: str) -> bool:
+    feature = FEATURES.get(name)
+    if feature is None:
+        return False
+    return bool(getattr(feature, side)) or not feature.active(metadata)
+
+
+def _unsupported(condition: str, verb: str, done: str, names: list[str], table: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        condition,
+        f"Unsupported Delta {verb} feature: table {table} requires {', '.join(names)}.",
+        parameters=_parameters(table, unsupported=names),
+        hint=f"Use a tool that supports {' and '.join(names)}, or drop the feature from the table. Nothing was {done}.",
+    )
+
+
+def _too_new(protocol: Protocol, table: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        "DELTA_INVALID_PROTOCOL_VERSION",
+        f"Table {table} requires reader version {protocol.min_reader_version} and writer version "
+        f"{protocol.min_writer_version}; supported are reader versions up to {READER_VERSION} and writer versions "
+        f"up to {WRITER_VERSION}.",
+        parameters=_parameters(table, readerRequired=protocol.min_reader_version, writerRequired=protocol.min_writer_version),
+        hint="Upgrade deltamerge, or use the tool that upgraded the table.",
+    )
+
+
+def _parameters(table: str, **more: Any) -> dict[str, Any]:
+    return {"tableNameOrPath": table, **more}

@@ -1,0 +1,60 @@
+"""Row tracking: in which columns of data files rows keep the ids and commit versions that they had elsewhere.
+
+Source: PROTOCOL.md, "Row Tracking". Pure data; must not know files or Spark.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deltamerge.errors import CorruptTableError, UnsupportedTableError, restore_action
+from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.protocol.table.features import named_features
+from deltamerge.protocol.table.properties import Properties
+
+ID_KEY = "delta.rowTracking.materializedRowIdColumnName"
+VERSION_KEY = "delta.rowTracking.materializedRowCommitVersionColumnName"
+_PREFIXES = {ID_KEY: "_row-id-col-", VERSION_KEY: "_row-commit-version-col-"}
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingColumns:
+    """The physical names of the materialized columns."""
+
+    row_id: str
+    row_version: str
+
+
+def tracking_columns(protocol: Protocol, metadata: Metadata) -> TrackingColumns | None:
+    """The materialized columns of a table whose rows are tracked; None for any other table.
+
+    Raises CorruptTableError when they have no names, UnsupportedTableError when tracking is suspended at the same time.
+    """
+    properties = Properties(metadata.configuration)
+    if not properties.flag("delta.enableRowTracking") or "rowTracking" not in named_features(protocol):
+        return None
+    if properties.flag("delta.rowTrackingSuspended"):
+        raise UnsupportedTableError(
+            "DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION",
+            "The table has both delta.enableRowTracking and delta.rowTrackingSuspended, which contradict each other.",
+            parameters={"property1": "delta.enableRowTracking", "property2": "delta.rowTrackingSuspended"},
+            hint="Unset one of the two.",
+        )
+    names = [metadata.configuration.get(key) for key in (ID_KEY, VERSION_KEY)]
+    if not names[0] or not names[1]:
+        raise CorruptTableError(
+            "DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING",
+            f"The table has delta.enableRowTracking, but {ID_KEY if not names[0] else VERSION_KEY} is not set.",
+            parameters={"rowTrackingColumn": ID_KEY if not names[0] else VERSION_KEY},
+            hint=restore_action("metaData"),
+        )
+    return TrackingColumns(names[0], names[1])
+
+
+def with_column_names(protocol: Protocol, configuration: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a new table, with names for the materialized columns if its protocol has row tracking."""
+    if "rowTracking" not in named_features(protocol):
+        return dict(configuration)
+    return {**configuration, **{key: f"{prefix}{uuid.uuid4()}" for key, prefix in _PREFIXES.items()}}

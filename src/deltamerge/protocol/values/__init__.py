@@ -1,0 +1,1 @@
+"""Values of partitions and statistics, predicates, deletion vectors."""

@@ -1,0 +1,204 @@
+"""Asking Spark's analyzer: do these expressions resolve, and what are their types? No job runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from deltamerge.errors import AnalysisError, ParseError
+from deltamerge.protocol.schema.types import StructType, arrow_schema
+from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.session.frames import Frame, Session, SparkType
+from deltamerge.spark.session.jobs import local_frame
+from deltamerge.spark.session.schema import to_spark
+from deltamerge.spark.sql.text import has_subquery, name_parts
+
+_AGGREGATE = "INVALID_WHERE_CONDITION"
+_WINDOW = ("WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", "_LEGACY_ERROR_TEMP_1034")  # the latter on Spark 4.0
+_GENERATOR = "UNSUPPORTED_GENERATOR"
+_STARRED = "INVALID_USAGE_OF_STAR_OR_REGEX"
+_STAR = re.compile(r"\*|star", re.IGNORECASE)
+_NON_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+_NAMES = ("UNRESOLVED", "FIELD_NOT_FOUND", "AMBIGUOUS")
+_NAME = re.compile(r"[\w.`]+(?![\w.`]|\s*\()")
+
+
+@lru_cache(maxsize=128)
+def empty_frame(spark: Session, schema: StructType) -> Frame:
+    """A frame of a Delta schema without rows, to resolve names against."""
+    return local_frame(spark, arrow_schema(schema).empty_table(), to_spark(schema))
+
+
+@lru_cache(maxsize=8)
+def _one(spark: Session) -> Frame:
+    """A row whose column no expression names."""
+    return spark.range(1).select(F.lit(1).alias("__deltamerge_one"))
+
+
+@dataclass(frozen=True)
+class Check:
+    """An expression to be analysed, and how an error calls the place where it stands."""
+
+    place: str
+    expression: Expression
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether the place takes a truth value."""
+        return self.place.endswith("condition")
+
+
+def types_of(frame: Frame, conditions: Sequence[Check], values: Sequence[Check], columns: Sequence[str]) -> list[SparkType]:
+    """The types of `values` over a frame on which `conditions` are conditions too.
+
+    Raises AnalysisError that names the one expression which fails, and the `columns` that it could have used.
+    """
+    try:
+        return _types(frame, conditions, values)
+    except AnalysisException as error:
+        found = [_failure(frame, check, [check], []) for check in conditions]
+        found += [_failure(frame, check, [], [check]) for check in values]
+        failures = [failure for failure in found if failure is not None]
+        # Spark resolves every name before it looks at a type.
+        named = [failure for failure in failures if (failure[0].getCondition() or "").startswith(_NAMES)]
+        first, check = (named or failures or [(error, (*conditions, *values)[0])])[0]
+        raise _explained(first, check, columns) from first
+
+
+def _failure(frame: Frame, check: Check, conditions: list[Check], values: list[Check]) -> tuple[AnalysisException, Check] | None:
+    try:
+        _types(frame, conditions, values)
+    except AnalysisException as error:
+        return error, check
+    return None
+
+
+def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -> list[SparkType]:
+    for check in conditions:
+        if has_subquery(check.expression.tree, check.expression.text):
+            raise _refused("DELTA_UNSUPPORTED_SUBQUERY", "Subqueries are", check, "Join what it asks into the source.")
+        frame = frame.where(check.expression.column)
+        # Unlike a filter, a join takes no condition that another evaluation could answer otherwise.
+        frame = frame.join(_one(frame.sparkSession), check.expression.column, "left_semi")
+    starred = [check.expression.column for check in values if _STAR.search(check.expression.text)]
+    if starred:
+        _refuse_stars(frame, starred)
+    computed = [check.expression.column.isNull() for check in values if not name_parts(check.expression.tree)]
+    if computed:
+        frame = frame.where(F.array(*computed).isNotNull())  # no aggregate, window function or generator gets through
+    columns = [check.expression.column.alias(f"c{number}") for number, check in enumerate(values)]
+    fields = frame.select(F.lit(1).alias("one"), *columns).schema.fields
+    return [field.dataType for field in fields[1:]]
+
+
+def _refuse_stars(frame: Frame, values: Sequence[Column]) -> None:
+    """Raise AnalysisException for a star in an expression: sorting takes none, as filters and projections do."""
+    try:
+        # A Connect client analyses only when asked, and takes sorted rows for rows of the schema that it knows.
+        frame.orderBy(*values).select(F.lit(1)).schema  # noqa: B018
+    except AnalysisException as error:
+        if error.getCondition() == _STARRED:  # there is more that sorting does not take, and a value may have
+            raise
+
+
+def has_qualifier(frame: Frame, qualifier: str) -> bool:
+    """Whether columns of a frame can be named with this qualifier."""
+    try:
+        found = frame.select(F.col(f"{quoted(qualifier)}.*")).columns
+    except AnalysisException:
+        return False
+    structs = [field.dataType for field in frame.schema if field.name.lower() == qualifier.lower()]
+    return bool(found) and all(found != getattr(struct, "names", None) for struct in structs)
+
+
+def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -> AnalysisError:
+    """What Spark's analyzer says of an expression, as this library's error."""
+    condition = error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED"
+    text = check.expression.text
+    if isinstance(error, ParseException):
+        return syntax_error(text, error)
+    if condition.startswith("UNRESOLVED") and condition != "UNRESOLVED_ROUTINE":
+        return unresolved(text, check.place, columns)
+    if condition == _STARRED:
+        return AnalysisError(
+            condition,
+            f"Invalid usage of '*' in the {check.place}: {text}",
+            parameters={"elem": "'*'", "prettyName": check.place},
+            hint="Name the columns.",
+        )
+    if condition == _NON_DETERMINISTIC:
+        name = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
+        return _refused(name, "Non-deterministic functions are", check, "Compute it in the source, which is evaluated once.")
+    if condition == _AGGREGATE and check.is_condition:
+        return _refused("DELTA_AGGREGATION_NOT_SUPPORTED", "Aggregate functions are", check, "Compute it in the source.")
+    if condition.startswith((_AGGREGATE, *_WINDOW, _GENERATOR)):
+        return AnalysisError(
+            "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT" if condition.startswith(_GENERATOR) else "UNSUPPORTED_EXPR_FOR_OPERATOR",
+            f"The {check.place} has an aggregate, window function or generator, which is not one value for a row: {text}",
+            parameters={"invalidExprSqls": text, "clause": check.place},
+            hint="Compute it in the source.",
+        )
+    return AnalysisError(
+        condition,
+        f"{plain_message(str(error))} (in {check.place}: {text})",
+        parameters={"sqlExpr": text, "clause": check.place, **(error.getMessageParameters() or {})},
+    )
+
+
+def _refused(condition: str, what: str, check: Check, hint: str) -> AnalysisError:
+    text = check.expression.text
+    return AnalysisError(
+        condition,
+        f"{what} not supported in the {check.place} (condition = {text}).",
+        parameters={"operation": check.place, "expression": text},
+        hint=hint,
+    )
+
+
+def syntax_error(text: str, error: ParseException) -> ParseError:
+    """An SQL text that Spark can't parse, with the place that it points to."""
+    pointed = [line for line in str(error).splitlines() if line.strip() and "JVM" not in line]
+    return ParseError(
+        error.getCondition() or "PARSE_SYNTAX_ERROR",
+        f"{text!r} is no SQL expression: {plain_message(str(error))}\n" + "\n".join(pointed[1:4]),
+        parameters={"sqlExpr": text},
+    )
+
+
+def unresolved(text: str, clause: str, columns: Sequence[str]) -> AnalysisError:
+    """A name that no visible column has."""
+    return AnalysisError(
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        f"Cannot resolve {text} in {clause} given columns {', '.join(columns)}.",
+        parameters={"sqlExpr": text, "clause": clause, "cols": list(columns)},
+        hint=_suggestion(text, columns),
+    )
+
+
+def _suggestion(text: str, columns: Sequence[str]) -> str | None:
+    words = [word.replace("`", "") for word in _NAME.findall(text)]
+    known = {column.lower(): column for column in columns} | {c.rpartition(".")[2].lower(): c for c in columns}
+    for word in words:
+        if word.lower() in known:
+            continue
+        close = get_close_matches(word.lower(), known, n=1) or get_close_matches(word.rpartition(".")[2].lower(), known, n=1)
+        if close:
+            return f"Did you mean {known[close[0]]}?"
+    return None
+
+
+def plain_message(message: str) -> str:
+    """The first line of one of Spark's messages, without its condition name and SQL state."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    text = lines[0] if lines else message
+    if text.startswith("["):
+        text = text.partition("] ")[2]
+    return text.partition(" SQLSTATE")[0]

@@ -1,0 +1,1 @@
+"""Tables as frames: snapshots, the change data feed, tables by name."""

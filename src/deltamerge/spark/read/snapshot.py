@@ -1,0 +1,99 @@
+"""A snapshot as a lazy DataFrame, with Spark's own Parquet reader and its pushdown wherever the files allow it.
+
+They don't where deletion vectors or partition values have to be known that no folder's name tells. Object stores are read by
+the Arrow scan, too: whether Spark's JVM has the store's Hadoop connector, and the same credentials, can't be known on every
+session. That scan reads all columns; select the ones that matter with Spark's reader where that counts.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
+from deltamerge.protocol.schema.column_mapping import MappingMode, mapping_mode, physical_schema
+from deltamerge.protocol.schema.types import StructField, fields_of, is_void, without_void
+from deltamerge.protocol.values.partitions import decode_path, partition_folder
+from deltamerge.spark.expressions.analysis import empty_frame
+from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.schema import shown_schema, spark_type, to_spark
+from deltamerge.spark.session.settings import time_zone
+from deltamerge.spark.stages.scan import scan_frame
+from deltamerge.spark.stages.target import file_tasks, scan_spec
+
+
+def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:
+    """All rows of a snapshot, columns in the schema's order; nothing runs yet."""
+    files = snapshot.files.table()
+    schema = shown_schema(snapshot.schema)
+    if not files.num_rows:
+        return empty_frame(spark, schema)
+    plain = pc.is_null(files["deletionVector"])
+    if snapshot.store.spec.scheme != "file" or not _plain_layout(snapshot, files):
+        plain = pa.array([False] * files.num_rows)
+    parts = [files.filter(plain), files.filter(pc.invert(plain))]
+    frames = [read(spark, snapshot, part) for read, part in zip((_parquet, arrow_frame), parts, strict=True) if part.num_rows]
+    return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+
+
+def _parquet(spark: Session, snapshot: Snapshot, files: pa.Table) -> Frame:
+    """Rows of some files by Spark's own reader."""
+    schema = shown_schema(snapshot.schema)
+    root = snapshot.store.url
+    stored = shown_schema(physical_schema(snapshot.schema))
+    reader = spark.read.schema(to_spark(without_void(stored))).option("__globPaths__", "false")
+    if snapshot.partition_columns:
+        reader = reader.option("basePath", root)
+    frame: Frame = reader.parquet(*[f"{root}/{decode_path(path)}" for path in files["path"].to_pylist()])
+    return frame.select(*[_logical(file, field) for file, field in zip(stored, schema, strict=True)])
+
+
+def _logical(stored: StructField, field: StructField) -> Column:
+    """A column of the files as the column of the schema, by its name and with the names of its fields."""
+    if is_void(field.type):
+        return F.lit(None).alias(field.name)
+    column = F.col(quoted(stored.name))
+    if stored.type != field.type:
+        column = column.cast(spark_type(field.type))
+    return column.alias(field.name, metadata=dict(field.metadata)) if stored.name != field.name else column
+
+
+def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
+    """Whether Spark finds the columns by their names in files below the table, and derives its partition values from folders."""
+    by_id = mapping_mode(snapshot.protocol, snapshot.metadata) is MappingMode.ID
+    if by_id or any(is_void(f.type) for column in snapshot.schema for f in fields_of(column.type)):
+        return False
+    if _GLOB & set(snapshot.store.url) or pc.any(pc.match_substring_regex(files["path"], _GLOB_IN_PATH)).as_py():
+        return False
+    if not snapshot.partition_columns:
+        return not pc.any(pc.match_substring_regex(files["path"], r"^([a-zA-Z][a-zA-Z0-9+.-]*:|/)")).as_py()
+    if any(str(field.type) not in _FOLDER_TYPES or SIZED_TEXT in field.metadata for field in snapshot.partition_schema):
+        return False
+    folders = pc.replace_substring_regex(files["path"], r"/?[^/]*$", "").to_pylist()
+    seen = set(zip(folders, map(tuple, files["partitionValues"].to_pylist()), strict=True))
+    names = [field.physical_name for field in snapshot.partition_schema]
+    for folder, pairs in seen:
+        values = dict(pairs)
+        if decode_path(folder) != partition_folder({name: values.get(name) or None for name in names}):
+            return False
+    return True
+
+
+# Spark lists a file anew for each path with one of these, and so reads its rows several times.
+_GLOB = frozenset("{}[]*?\\")
+_GLOB_IN_PATH = r"[{}\[\]*?\\]|%(7[BbDd]|5[BbCcDd]|2[Aa]|3[Ff])"
+_FOLDER_TYPES = ("byte", "short", "integer", "long", "string", "date", "boolean")
+
+
+def arrow_frame(spark: Session, snapshot: Snapshot, files: pa.Table | None = None) -> Frame:
+    """Rows of some files, for None of all, by the Arrow scan, which reads every layout but takes no filter from Spark."""
+    files = snapshot.files.table() if files is None else files
+    schema = shown_schema(snapshot.schema)
+    tasks = file_tasks(snapshot, files, time_zone(spark))
+    spec = scan_spec(snapshot, snapshot.schema, None)
+    frame = scan_frame(spark, spec, to_spark(schema), tasks, files["size"].to_pylist())
+    return frame.select(*[F.col(quoted(name)) for name in schema.names])

@@ -1,0 +1,82 @@
+"""A table at another version or time, as SQL text asks for it: `VERSION AS OF`, `TIMESTAMP AS OF`, and `path@v1`.
+
+Source: delta-spark's DeltaTimeTravelSpec and DeltaTableUtils.extractIfPathContainsTimeTravel.
+"""
+
+from __future__ import annotations
+
+import re
+
+from deltamerge.errors import AnalysisError, InvalidArgumentError, TableNotFoundError
+from deltamerge.log.replay.commit_times import milliseconds
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.spark.expressions.queries import query_frame
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import time_zone
+from deltamerge.spark.session.storage import open_table
+
+_AT = re.compile(r"(.*)@(?:[vV](\d+)|(\d{17}))", re.DOTALL)
+
+
+def snapshot_at(spark: Session, path: str, version: str | None = None, timestamp: str | None = None) -> Snapshot:
+    """The table at `path`: its newest version, the one of this number, or the newest at the time that an SQL expression says.
+
+    `path@v1` and `path@20240131120000000` are versions of the table at `path`, unless a table lies there.
+    Raises TableNotFoundError, InvalidArgumentError for a version that is no number, AnalysisError for one that isn't there.
+    """
+    table, marked = open_table(spark, path), _AT.fullmatch(path)
+    if marked is None or _exists(table):
+        return table.snapshot(_number(version), None if timestamp is None else _time(spark, timestamp))
+    if version is not None or timestamp is not None:
+        raise several_times()
+    path, number, moment = marked.groups()
+    return open_table(spark, path).snapshot(_number(number), None if moment is None else _compact_time(spark, moment))
+
+
+def several_times() -> AnalysisError:
+    """The error for a table that is asked for both at one and at another version or time."""
+    return AnalysisError(
+        "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
+        "Cannot specify time travel in multiple formats: a version or timestamp is given twice.",
+        hint="Leave one of them out.",
+    )
+
+
+def _exists(table: DeltaLog) -> bool:
+    try:
+        table.snapshot()
+    except TableNotFoundError:
+        return False
+    return True
+
+
+def _number(version: str | None) -> int | None:
+    if version is None or re.fullmatch(r"\s*\d{1,18}\s*", version, re.ASCII):
+        return None if version is None else int(version)
+    raise InvalidArgumentError(
+        "DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE",
+        f"The version {version!r} is no number.",
+        parameters={"timeTravelKey": "versionAsOf"},
+        hint="Give a version as in VERSION AS OF 1.",
+    )
+
+
+def _time(spark: Session, expression: str) -> int:
+    """The time in ms that Spark makes of an expression, in the session's time zone."""
+    query = f"SELECT unix_millis(TRY_CAST({expression} AS TIMESTAMP))"
+    ((found,),) = query_frame(spark, query).collect()
+    if found is None:
+        raise AnalysisError(
+            "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT",
+            f"The time travel timestamp expression {expression} is invalid: it can't be cast to a timestamp.",
+            parameters={"expr": expression},
+            hint="Give a time as in TIMESTAMP AS OF '2024-01-31 12:00:00'.",
+        )
+    return int(found)
+
+
+def _compact_time(spark: Session, digits: str) -> int:
+    """The time in ms of yyyyMMddHHmmssSSS, in the session's time zone."""
+    day, time = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}", f"{digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}"
+    return milliseconds(f"{day} {time}", time_zone(spark))

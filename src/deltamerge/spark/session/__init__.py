@@ -1,0 +1,1 @@
+"""Sessions: PySpark's private parts behind one adapter, settings, types, jobs."""

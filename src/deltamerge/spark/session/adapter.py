@@ -1,0 +1,377 @@
+"""The one place that looks behind PySpark's public interface, each time with a fallback.
+
+Classic Spark hides a Column's tree and a plan's size in JVM objects, Spark Connect in its own plan objects. Where
+neither can be read the answer is None: nothing is known.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from sqlglot import exp
+
+from deltamerge.errors import DeltaMergeError
+from deltamerge.spark.session.attributes import attribute_parts
+from deltamerge.spark.session.plan_text import explained_bytes, may_grow, optimized_plan, scans_files
+
+Read = Callable[[str], exp.Expression | None]
+Rename = Callable[[Any, Sequence[str]], str | None]
+
+_BINARY: dict[str, type[exp.Expression]] = {
+    "=": exp.EQ,
+    "==": exp.EQ,
+    "<=>": exp.NullSafeEQ,
+    "<": exp.LT,
+    "<=": exp.LTE,
+    ">": exp.GT,
+    ">=": exp.GTE,
+    "and": exp.And,
+    "or": exp.Or,
+}
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a Spark Connect client."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_here(spark: SparkSession) -> bool:
+    """Whether Spark's driver surely sees this machine's files: a classic session, or a Connect server that this process runs."""
+    if not is_connect(spark):
+        return True
+    client: Any = spark
+    try:
+        return "SPARK_LOCAL_REMOTE" in os.environ and client.client.host in ("localhost", "127.0.0.1", "::1")
+    except Exception:
+        return False
+
+
+def read_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str | None]:
+    """Session settings, None for those that are not set and have no default; on Connect by one request."""
+    wanted = tuple(keys)
+    if is_connect(spark):
+        try:
+            client: Any = spark
+            found = client.client.get_config_with_defaults(*[(key, None) for key in wanted])
+            return dict(zip(wanted, found, strict=True))
+        except Exception:
+            return {}
+    return {key: spark.conf.get(key, None) for key in wanted}
+
+
+def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
+    """Hadoop's settings of these names as a classic session has them; {} where they can't be read."""
+    try:
+        hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()
+        found = {name: hadoop.get(name) for name in names}
+    except Exception:
+        return {}
+    return {name: str(value) for name, value in found.items() if value}
+
+
+def estimated_bytes(frame: DataFrame) -> int | None:
+    """Spark's own estimate of a frame's size in bytes; None when it can't be had, or can't be trusted.
+
+    What Spark knows nothing of it takes to be larger than anything.
+    """
+    return estimated(frame)[0]
+
+
+def estimated(frame: DataFrame) -> tuple[int | None, str]:
+    """`estimated_bytes`, and the optimized plan, perhaps abridged, that was looked at for it; "" where there was none."""
+    try:
+        found, plan = _estimated(frame)
+    except Exception:
+        return None, ""
+    return None if found is None or found >= 1 << 50 else found, plan
+
+
+def _estimated(frame: DataFrame) -> tuple[int | None, str]:
+    hidden: Any = frame
+    if is_connect(frame.sparkSession):
+        known = _connect_bytes(hidden._plan)
+        return explained_bytes(hidden._explain_string(mode="cost")) if known is None else (known, "")
+    plan = hidden._jdf.queryExecution().optimizedPlan()
+    text = str(plan.toString())
+    return None if may_grow(text) else int(str(plan.stats().sizeInBytes())), text
+
+
+def is_file_scan(frame: DataFrame) -> bool:
+    """Whether a frame is surely nothing but columns and rows of Parquet or ORC files: each reading gives the same values.
+
+    Anything in its optimized plan that isn't known to be harmless says no.
+    """
+    hidden: Any = frame
+    try:
+        if is_connect(frame.sparkSession):
+            return scans_files(optimized_plan(hidden._explain_string(mode="extended")))
+        plan = hidden._jdf.queryExecution().optimizedPlan()
+        return bool(plan.deterministic()) and scans_files(str(plan.toString()))
+    except Exception:
+        return False
+
+
+def extended_plan(frame: DataFrame) -> str:
+    """All of a frame's plans as Spark explains them; nothing where that can't be had."""
+    hidden: Any = frame
+    try:
+        if is_connect(frame.sparkSession):
+            return str(hidden._explain_string(mode="extended"))
+        return str(hidden._sc._jvm.PythonSQLUtils.explainString(hidden._jdf.queryExecution(), "extended"))
+    except Exception:
+        return ""
+
+
+def _connect_bytes(plan: Any) -> int | None:
+    """The size of the local data below a plan of projections and filters."""
+    while plan is not None:
+        kind = type(plan).__name__
+        if kind in ("LocalRelation", "CachedLocalRelation"):
+            table = getattr(plan, "_table", None)
+            return None if table is None else int(table.nbytes)
+        if kind not in ("Project", "Filter", "SubqueryAlias", "WithColumns", "WithColumnsRenamed", "Drop", "ToDF"):
+            return None
+        plan = plan._child
+    return None
+
+
+def alias_of(frame: DataFrame) -> str | None:
+    """The alias that was given to a frame last, None when it has none or is no longer only that."""
+    try:
+        if is_connect(frame.sparkSession):
+            plan = frame._plan
+            return str(plan._alias) if type(plan).__name__ == "SubqueryAlias" else None
+        plan = frame._jdf.queryExecution().analyzed()
+        return str(plan.alias()) if plan.getClass().getSimpleName() == "SubqueryAlias" else None
+    except Exception:
+        return None
+
+
+def tree_of(column: Column, seen: Read) -> exp.Expression | None:
+    """A Column's tree in sqlglot's terms; parts that can't be read are `exp.Placeholder`, None when nothing can.
+
+    `seen` reads the SQL texts in it.
+    """
+    try:
+        if type(column).__module__.startswith("pyspark.sql.connect"):
+            return _proto_tree(_proto(column), seen)
+        return _node_tree(_classic(column).node(), seen)
+    except Exception:
+        return None
+
+
+def _classic(column: Column) -> Any:
+    return column._jc
+
+
+def _proto(column: Column) -> Any:
+    expression: Any = column._expr
+    return expression.to_plan(_NoSession())
+
+
+class _NoSession:
+    """Stands in for a Connect client, which the conversion of an expression only needs for artifacts."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotImplementedError(name)
+
+
+def _proto_tree(proto: Any, seen: Read) -> exp.Expression:
+    kind = proto.WhichOneof("expr_type")
+    if kind == "unresolved_attribute":
+        attribute = proto.unresolved_attribute
+        return _opaque(bound=True) if attribute.HasField("plan_id") else _dotted(attribute_parts(attribute.unparsed_identifier))
+    if kind == "expression_string":
+        return seen(proto.expression_string.expression) or _opaque()
+    if kind == "unresolved_function":
+        function = proto.unresolved_function
+        return _call(function.function_name, [_proto_tree(a, seen) for a in function.arguments])
+    if kind == "alias":
+        return _proto_tree(proto.alias.expr, seen)
+    if kind == "literal":
+        return _proto_literal(proto.literal)
+    if kind == "unresolved_star":
+        return exp.Star()
+    return _opaque()
+
+
+def _proto_literal(literal: Any) -> exp.Expression:
+    kind = literal.WhichOneof("literal_type")
+    if kind == "string":
+        return exp.Literal.string(literal.string)
+    if kind in ("byte", "short", "integer", "long"):
+        return exp.Literal.number(getattr(literal, kind))
+    if kind == "boolean":
+        return exp.Boolean(this=literal.boolean)
+    return exp.Anonymous(this="literal", expressions=[])
+
+
+def _node_tree(node: Any, seen: Read) -> exp.Expression:
+    kind = node.getClass().getSimpleName()
+    if kind == "UnresolvedAttribute":
+        parts = _list(node.nameParts())
+        return _opaque(bound=True) if node.planId().isDefined() else _dotted(parts)
+    if kind == "SqlExpression":
+        return seen(node.expression()) or _opaque()
+    if kind == "UnresolvedFunction":
+        return _call(node.functionName(), [_node_tree(a, seen) for a in _list(node.arguments())])
+    if kind == "Alias":
+        return _node_tree(node.child(), seen)
+    if kind == "Literal":
+        return _literal(node.value())
+    if kind == "UnresolvedStar":
+        return exp.Star()
+    if kind == "ExpressionColumnNode" and node.expression().getClass().getSimpleName() == "AttributeReference":
+        return _opaque(bound=True)
+    return _opaque()
+
+
+def _literal(value: Any) -> exp.Expression:
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, int):
+        return exp.Literal.number(value)
+    if isinstance(value, str):
+        return exp.Literal.string(value)
+    return exp.Anonymous(this="literal", expressions=[])
+
+
+def _call(name: str, arguments: list[exp.Expression]) -> exp.Expression:
+    binary = _BINARY.get(name.lower())
+    if binary is not None and len(arguments) == 2:
+        return binary(this=arguments[0], expression=arguments[1])
+    if name.lower() == "in" and arguments:
+        return exp.In(this=arguments[0], expressions=arguments[1:])
+    return exp.Anonymous(this=name, expressions=arguments)
+
+
+def _list(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.length())]
+
+
+def _dotted(parts: list[str]) -> exp.Expression:
+    identifiers = [exp.to_identifier(part, quoted=True) for part in parts]
+    if len(identifiers) == 1:
+        return exp.Column(this=identifiers[0])
+    found: exp.Expression = exp.Column(this=identifiers[1], table=identifiers[0])
+    for identifier in identifiers[2:]:
+        found = exp.Dot(this=found, expression=identifier)
+    return found
+
+
+def _opaque(bound: bool = False) -> exp.Expression:
+    """A part that can't be seen into; `bound` when it names a column of one certain DataFrame."""
+    return exp.Placeholder(this="bound" if bound else "opaque")
+
+
+def bound_columns(frame: DataFrame) -> dict[Any, frozenset[str] | None]:
+    """What marks a column as one of this frame's: attribute identities on classic Spark, plan numbers on Connect.
+
+    With the aliases, in lower case, that may stand before the column in its name; None where that is not known.
+    """
+    if is_connect(frame.sparkSession):
+        return dict(_plan_numbers(frame._plan))
+    output = frame._jdf.queryExecution().analyzed().output()
+    return {attribute.exprId().toString(): frozenset() for attribute in _list(output)}
+
+
+_KEEP_ALIASES = ("Filter", "Sort", "Limit", "Tail", "Offset", "Deduplicate", "Sample", "Repartition", "RepartitionByExpression")
+_WITHOUT_ALIAS = ("LocalRelation", "CachedLocalRelation", "ChunkedCachedLocalRelation", "Range", "DataSource")
+
+
+def _aliases(plan: Any) -> frozenset[str] | None:
+    """The aliases by which a Connect plan's columns may be named; None where that is not known."""
+    kind = type(plan).__name__
+    if kind == "SubqueryAlias":
+        return frozenset([str(plan._alias).lower()])
+    if kind in _KEEP_ALIASES:
+        return _aliases(plan._child)
+    return frozenset() if kind in _WITHOUT_ALIAS else None
+
+
+def _plan_numbers(plan: Any) -> Iterator[tuple[int, frozenset[str] | None]]:
+    if plan is None:
+        return
+    yield plan._plan_id, _aliases(plan)
+    for name in ("_child", "_left", "_right", "left", "right"):
+        child = getattr(plan, name, None)
+        if hasattr(child, "_plan_id"):
+            yield from _plan_numbers(child)
+
+
+def with_names(column: Column, frame: DataFrame, rename: Rename) -> Column | None:
+    """The Column with bound columns replaced by names: `rename` is given each one's mark and its name's parts, and None keeps it.
+
+    None when the Column can't be taken apart. Raises what `rename` raises of this library's errors.
+    """
+    try:
+        return _with_names(column, frame, rename)
+    except DeltaMergeError:
+        raise
+    except Exception:
+        return None
+
+
+def _with_names(column: Column, frame: DataFrame, rename: Rename) -> Column:
+    copied: Any = copy.copy(column)
+    if is_connect(frame.sparkSession):
+        copied._expr = _renamed_proto(copied._expr, rename)
+        return copied  # type: ignore[no-any-return]
+    jvm: Any = frame.sparkSession._jvm
+    copied._jc = jvm.org.apache.spark.sql.Column(_renamed_node(_classic(column).node(), rename, jvm))
+    return copied  # type: ignore[no-any-return]
+
+
+def _renamed_proto(value: Any, rename: Rename) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_renamed_proto(item, rename) for item in value)
+    if type(value).__name__ == "ColumnReference" and value._plan_id is not None:
+        name = rename(value._plan_id, attribute_parts(value._unparsed_identifier))
+        return value if name is None else type(value)(name)
+    if not type(value).__module__.startswith("pyspark.sql.connect.expressions"):
+        return value
+    copied = copy.copy(value)
+    for key, inner in vars(value).items():
+        setattr(copied, key, _renamed_proto(inner, rename))
+    return copied
+
+
+def _renamed_node(node: Any, rename: Rename, jvm: Any) -> Any:
+    if node.getClass().getSimpleName() == "ExpressionColumnNode":
+        found = _attribute(node.expression())
+        name = None if found is None else rename(*found)
+        return node if name is None else jvm.org.apache.spark.sql.functions.col(name).node()
+    parts = [node.productElement(i) for i in range(node.productArity())]
+    return node.copy(*[_renamed_part(part, rename, jvm) for part in parts])
+
+
+def _attribute(expression: Any) -> tuple[str, list[str]] | None:
+    """The mark of the column that an expression is, or is a field of, and the names from it on; None for another expression."""
+    kind = expression.getClass().getSimpleName()
+    if kind == "AttributeReference":
+        return expression.exprId().toString(), [expression.name()]
+    if kind == "Alias":
+        return _attribute(expression.child())
+    found = _attribute(expression.child()) if kind == "GetStructField" else None
+    return None if found is None else (found[0], [*found[1], expression.extractFieldName()])
+
+
+def _renamed_part(part: Any, rename: Rename, jvm: Any) -> Any:
+    """A field of a node: a node, an option or sequence of nodes, a pair of nodes, or something to keep."""
+    if not hasattr(part, "getClass"):
+        return part
+    nodes = jvm.java.lang.Class.forName("org.apache.spark.sql.internal.ColumnNode")
+    if nodes.isInstance(part):
+        return _renamed_node(part, rename, jvm)
+    kind = part.getClass().getName()
+    if kind == "scala.Some":
+        return jvm.scala.Some(_renamed_part(part.get(), rename, jvm))
+    if kind.startswith("scala.Tuple2"):
+        return jvm.scala.Tuple2(_renamed_part(part._1(), rename, jvm), _renamed_part(part._2(), rename, jvm))
+    if kind.startswith("scala.collection") and hasattr(part, "length"):
+        return jvm.PythonUtils.toSeq([_renamed_part(item, rename, jvm) for item in _list(part)])
+    return part

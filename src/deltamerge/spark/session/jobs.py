@@ -1,0 +1,205 @@
+"""Running Spark jobs, and saying what went wrong in one of them in this library's terms."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException, PythonException
+from pyspark.sql import types as T
+
+import deltamerge.errors
+import deltamerge.protocol
+import deltamerge.worker
+from deltamerge.errors import (
+    ArithmeticDataError,
+    ConstraintError,
+    CorruptTableError,
+    DeltaMergeError,
+    ExecutionError,
+    InvalidDateTimeError,
+    InvalidNumberError,
+    ResultTooLargeError,
+    SourceLostError,
+    StorageError,
+)
+from deltamerge.protocol.schema.identity import EXHAUSTED
+from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.schema import nullable_frame, nullable_type
+from deltamerge.spark.session.settings import described, settings
+from deltamerge.worker.scan.row_errors import Refused
+
+for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors):
+    cloudpickle.register_pickle_by_value(_package)  # type: ignore[no-untyped-call]
+
+_UNCHANGED = "Nothing was committed; the table is as it was."
+_FILE_HINTS = {
+    "DELTAMERGE_CORRUPT_DATA_FILE": "Restore the file from a backup, or restore a version of the table that does not need it.",
+    "DELTAMERGE_MISSING_FIELD_IDS": "Write the file's rows again with a tool that knows the table's column mapping.",
+    "DELTAMERGE_AMBIGUOUS_COLUMN": "Write the file's rows again with columns whose names differ by more than case.",
+    "DELTAMERGE_ANCIENT_DATETIME": "Write the file's rows again with Spark, told by its conf which calendar they are in.",
+}
+_TOO_LARGE = re.compile(r"Total size of serialized results .* is bigger than spark\.driver\.maxResultSize [^\n]*\)")
+_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
+_LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
+
+
+def collect(
+    frame: Frame, description: str, schema: T.StructType | None = None, set_to: Mapping[str, str] | None = None
+) -> pa.Table:
+    """The rows of a frame in Arrow, by one job. Raises DeltaMergeError with the cause of a failure.
+
+    Spark need not be asked for a `schema` that is known; `set_to` are settings of the session for that time.
+    """
+    spark = frame.sparkSession
+    with translating(), settings(spark, set_to), described(spark, description):
+        table: pa.Table = nullable_frame(frame, schema).toArrow()
+        return table
+
+
+@contextlib.contextmanager
+def translating() -> Iterator[None]:
+    """Failures of Spark within come out in this library's terms."""
+    try:
+        yield
+    except PySparkException as error:
+        raise translated(error) from error
+    except Exception as error:
+        if "Py4J" in type(error).__name__:
+            raise translated(error) from error
+        raise
+
+
+def local_frame(spark: Session, table: pa.Table, schema: T.StructType) -> Frame:
+    """An Arrow table as a frame of local rows, all nullable: below a null struct even a field that must not be null is.
+
+    Raises StorageError when there is no room to hand it to Spark.
+    """
+    try:
+        return spark.createDataFrame(table, schema=cast("T.StructType", nullable_type(schema)))
+    except OSError as error:
+        raise StorageError(
+            "DELTAMERGE_STORAGE_REFUSED",
+            f"Cannot hand rows to Spark: {error}.",
+            parameters={"errno": error.errno},
+            hint=f"Make room in Spark's local folder (spark.local.dir, SPARK_LOCAL_DIRS). {_UNCHANGED}",
+        ) from error
+
+
+@contextlib.contextmanager
+def in_process() -> Iterator[None]:
+    """Worker code that runs in this process: its failures come out as they do from a job."""
+    try:
+        yield
+    except Refused as error:
+        raise refused(error.condition, error.message, error.parameters) from error
+    except OSError as error:
+        raise _storage_failure(str(error)) from error
+    except pa.ArrowException as error:
+        raise _python_failure(type(error).__name__, str(error)) from error
+
+
+def translated(error: Exception) -> DeltaMergeError:
+    """What a failed job says, as an error of this library: the condition, the innermost cause, a hint where one helps."""
+    text = str(error)
+    if Refused.MARK in text:
+        return _marked(text)
+    if "PYTHON_VERSION_MISMATCH" in text or "Python in worker has different version" in text:
+        return ExecutionError(
+            "PYTHON_VERSION_MISMATCH",
+            _line_with(text, "Python in worker has different version", "PYTHON_VERSION_MISMATCH"),
+            hint="Driver and workers must run the same Python minor version: set PYSPARK_PYTHON (and PYSPARK_DRIVER_PYTHON) "
+            "to one interpreter before the session starts.",
+        )
+    if "No module named 'pyarrow'" in text:
+        return ExecutionError(
+            "DELTAMERGE_WORKER_WITHOUT_PYARROW",
+            "The workers' Python has no pyarrow.",
+            hint="Install pyarrow for the interpreter that PYSPARK_PYTHON names on the workers; nothing else is needed.",
+        )
+    if isinstance(error, PythonException) or "PythonException" in text:
+        return _worker_failure(text)
+    if too_large := _TOO_LARGE.search(text):
+        hint = f"Raise spark.driver.maxResultSize (and spark.driver.memory). {_UNCHANGED}"
+        return ResultTooLargeError("DELTAMERGE_RESULT_TOO_LARGE", f"{too_large[0]}.", hint=hint)
+    condition, message = _condition(error, text)
+    kind: type[DeltaMergeError] = ExecutionError
+    if condition == _LOST or _LOST in text:
+        return SourceLostError(_LOST, f"Rows of the materialized source are lost: {message}", hint=_UNCHANGED)
+    if condition.startswith(("CAST_OVERFLOW", "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO")):
+        kind = ArithmeticDataError
+    elif condition == "CAST_INVALID_INPUT":
+        kind = InvalidDateTimeError if re.search(r'"(?:DATE|TIMESTAMP)', message) else InvalidNumberError
+    return kind(condition, message, hint=_UNCHANGED)
+
+
+def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMergeError:
+    """The error for a row that must not be written, or a file that can't be read."""
+    if condition in _FILE_HINTS or condition.startswith(("DELTAMERGE_CORRUPT_", "DELTA_DELETION_VECTOR_")):
+        hint = f"{_FILE_HINTS.get(condition, _FILE_HINTS['DELTAMERGE_CORRUPT_DATA_FILE'])} {_UNCHANGED}"
+        return CorruptTableError(condition, message, parameters={"file": parameters[0]}, hint=hint)
+    if condition in ("DELTAMERGE_WORKER_WITHOUT_STORE", "DELTAMERGE_FILE_IN_OTHER_STORE"):
+        hint = f"Install a pyarrow that is built with the store's file system, or move the file. {_UNCHANGED}"
+        return StorageError(condition, message, parameters={"place": parameters[0]}, hint=hint)
+    kind: type[DeltaMergeError] = ConstraintError
+    if condition in ("DELTA_CAST_OVERFLOW_IN_TABLE_WRITE", EXHAUSTED):
+        kind = ArithmeticDataError
+    elif condition == "CAST_INVALID_INPUT":
+        temporal = len(parameters) > 1 and parameters[1].startswith(("date", "timestamp"))
+        kind = InvalidDateTimeError if temporal else InvalidNumberError
+    return kind(condition, message, parameters={"values": list(parameters)}, hint=_UNCHANGED)
+
+
+def _marked(text: str) -> DeltaMergeError:
+    body = text[text.index(Refused.MARK) + len(Refused.MARK) :]
+    value, _ = json.JSONDecoder().raw_decode(body)
+    return refused(value["condition"], value["message"], value["parameters"])
+
+
+def _storage_failure(message: str) -> StorageError:
+    return StorageError(
+        "DELTAMERGE_STORAGE_REFUSED",
+        f"A worker could not read or write: {message}",
+        hint=f"Check that the file is there, and space and permissions of the table's folder. {_UNCHANGED}",
+    )
+
+
+def _worker_failure(text: str) -> DeltaMergeError:
+    found = _LAST_LINE.findall(text)
+    name, message = found[-1] if found else ("error", _first_line(text))
+    if name in ("OSError", "PermissionError", "FileNotFoundError", "ArrowIOError") or "Errno" in message:
+        return _storage_failure(message)
+    return _python_failure(name, message)
+
+
+def _python_failure(name: str, message: str) -> ExecutionError:
+    return ExecutionError(
+        "DELTAMERGE_PYTHON_FAILED",
+        f"Python code failed on a worker: {name}: {message}",
+        parameters={"exception": name},
+        hint=f"The full traceback is this error's cause. {_UNCHANGED}",
+    )
+
+
+def _condition(error: Exception, text: str) -> tuple[str, str]:
+    found = _CONDITION.search(text)
+    named = error.getCondition() if isinstance(error, PySparkException) and hasattr(error, "getCondition") else None
+    if found is None:
+        return named or "DELTAMERGE_JOB_FAILED", _first_line(text)
+    return found[1], found[2].split(" SQLSTATE:")[0].strip()
+
+
+def _line_with(text: str, *marks: str) -> str:
+    """The first line that holds one of the marks, the marks in order of preference."""
+    lines = [line.strip() for line in text.splitlines()]
+    return next((line for mark in marks for line in lines if mark in line), _first_line(text))
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")

@@ -1,0 +1,77 @@
+"""Between Delta's schemas and Spark's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import cast
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType as SparkType
+from pyspark.sql.types import StructType as SparkStruct
+from pyspark.sql.types import _parse_datatype_json_value
+
+from deltamerge.protocol.schema.types import DataType, StructField, StructType, changed_fields, parse_schema, type_value
+from deltamerge.spark.session.frames import Frame
+
+_DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
+
+
+def to_spark(schema: StructType) -> SparkStruct:
+    """The Spark schema of a Delta schema."""
+    return SparkStruct.fromJson(type_value(schema))
+
+
+def from_spark(schema: SparkStruct) -> StructType:
+    """The Delta schema of a Spark schema."""
+    return parse_schema(json.dumps(schema.jsonValue()))
+
+
+def shown_schema(schema: StructType) -> StructType:
+    """The schema that a user sees: without what the log notes about columns for its writers.
+
+    Spark would fill missing columns with defaults that it finds, which PROTOCOL.md ("Default Columns") keeps from readers.
+    """
+
+    def shown(field: StructField) -> StructField:
+        kept = {k: v for k, v in field.metadata.items() if not k.startswith("delta.") and k not in _DEFAULTS}
+        return replace(field, metadata=kept)
+
+    return changed_fields(schema, shown)
+
+
+def nullable_frame(frame: Frame, schema: SparkStruct | None = None) -> Frame:
+    """The frame with every nested field, element and value nullable: Arrow can't hold a null struct of fields that are not.
+
+    Spark need not be asked for a `schema` that is known.
+    """
+    fields = (frame.schema if schema is None else schema).fields
+    types = {field.name: (field.dataType, nullable_type(field.dataType)) for field in fields}
+    if all(given == wanted for given, wanted in types.values()):
+        return frame
+    columns = []
+    for name, (given, wanted) in types.items():
+        column = F.col("`" + name.replace("`", "``") + "`")
+        columns.append(column if given == wanted else column.cast(wanted).alias(name))
+    return frame.select(*columns)
+
+
+def nullable_schema(schema: StructType) -> SparkStruct:
+    """The Spark schema of a Delta schema with null allowed everywhere: Spark takes a null where none may be for some value."""
+    return cast("SparkStruct", nullable_type(to_spark(schema)))
+
+
+def nullable_type(type: SparkType) -> SparkType:
+    """The same type with null allowed wherever a type can forbid it."""
+    if isinstance(type, SparkStruct):
+        return SparkStruct([T.StructField(f.name, nullable_type(f.dataType), True, f.metadata) for f in type.fields])
+    if isinstance(type, T.ArrayType):
+        return T.ArrayType(nullable_type(type.elementType))
+    return T.MapType(nullable_type(type.keyType), nullable_type(type.valueType)) if isinstance(type, T.MapType) else type
+
+
+def spark_type(type: DataType) -> SparkType:
+    """The Spark type of a Delta type."""
+    found: SparkType = _parse_datatype_json_value(type_value(type))
+    return found

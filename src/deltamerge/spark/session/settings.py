@@ -1,0 +1,89 @@
+"""Session settings around a job, and the description that its Spark jobs carry."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+from deltamerge.spark.session.adapter import is_connect, read_settings
+from deltamerge.spark.session.frames import Session
+
+_ARROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
+
+
+@contextlib.contextmanager
+def settings(spark: Session, values: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Session settings for the time of a job, put back afterwards; Arrow batches are large by default."""
+    wanted = {**_ARROW, **(values or {})}
+    known = read_settings(spark, wanted)
+    before = {key: known[key] if key in known else spark.conf.get(key, None) for key in wanted}
+    for key, value in wanted.items():
+        if before[key] != value:
+            spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            elif old != wanted[key]:
+                spark.conf.set(key, old)
+
+
+@contextlib.contextmanager
+def described(spark: Session, text: str) -> Iterator[None]:
+    """Spark jobs started within carry `text` as their description (classic) or tag (Connect)."""
+    if is_connect(spark):
+        tag = "".join(char for char in text if char != ",")
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+        return
+    context: Any = spark.sparkContext
+    before = context.getLocalProperty("spark.job.description")
+    context.setJobDescription(text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before)
+
+
+_KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("known settings", default=MappingProxyType({}))
+CASE_SENSITIVE, TIME_ZONE = "spark.sql.caseSensitive", "spark.sql.session.timeZone"
+
+
+@contextlib.contextmanager
+def known_settings(spark: Session, keys: Iterable[str]) -> Iterator[None]:
+    """Settings that a whole operation asks for one by one, read together: on Connect each reading is a request."""
+    token = _KNOWN.set(MappingProxyType(read_settings(spark, keys)))
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
+def setting(spark: Session, key: str, default: str) -> str:
+    """A session setting."""
+    known = _KNOWN.get()
+    value = known[key] if key in known else spark.conf.get(key, None)
+    return default if value is None else str(value)
+
+
+def case_sensitive(spark: Session) -> bool:
+    """Whether names are told apart by case."""
+    return setting(spark, CASE_SENSITIVE, "false").lower() == "true"
+
+
+def time_zone(spark: Session) -> str:
+    """The session's time zone, in which timestamps without an offset are read."""
+    return setting(spark, TIME_ZONE, "UTC")
+
+
+def engine_name(spark: Session) -> str:
+    """The engine as commitInfo names it."""
+    return f"Apache-Spark/{spark.version}"

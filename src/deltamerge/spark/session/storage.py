@@ -1,0 +1,37 @@
+"""A table's log opened as the session would reach the table: with the credentials and endpoints of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from deltamerge.log.replay.table import DeltaLog, open_log
+from deltamerge.spark.session.adapter import hadoop_settings, is_connect
+from deltamerge.spark.session.frames import Session
+from deltamerge.storage.credentials import setting_names
+from deltamerge.storage.location import parse_location
+
+_HADOOP = "spark.hadoop."
+
+
+def open_table(spark: Session, location: str, options: Mapping[str, str] | None = None) -> DeltaLog:
+    """The log of the table at `location`. For an object store `options` come first, then the session's settings.
+
+    Raises StorageError for a store that is not supported, InvalidArgumentError for an option that is not known.
+    """
+    place = parse_location(location)
+    names = setting_names(place)
+    return open_log(location, options, store_settings(spark, names) if names else None)
+
+
+def store_settings(spark: Session, names: Sequence[str]) -> dict[str, str]:
+    """Hadoop's settings of these names that the session has: Hadoop's own on classic Spark, the session's everywhere.
+
+    Spark Connect leaves out those whose names look secret (`spark.redaction.regex`), whatever asks for them.
+    """
+    session = {key.removeprefix(_HADOOP): str(value) for key, value in sorted(spark.conf.getAll.items(), key=_plain_last)}
+    found = {name: session[name] for name in names if session.get(name)}
+    return found if is_connect(spark) else {**found, **hadoop_settings(spark, names)}
+
+
+def _plain_last(item: tuple[str, object]) -> bool:
+    return not item[0].startswith(_HADOOP)

@@ -1,0 +1,1 @@
+"""The source of a merge, evaluated exactly once."""

@@ -1,0 +1,1 @@
+"""SQL text as tokens and trees, for seeing into it. Spark decides what it means."""

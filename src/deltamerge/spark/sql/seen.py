@@ -1,0 +1,23 @@
+"""SQL text as this session reads it; what it reads otherwise than sqlglot does is not seen into."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import setting
+from deltamerge.spark.sql.text import parse, words_of
+
+# What stands in a text, the setting under which Spark reads it otherwise, and that setting's default.
+_READINGS = (
+    ('"', "spark.sql.ansi.doubleQuotedIdentifiers", "false"),
+    ("\\", "spark.sql.parser.escapedStringLiterals", "false"),
+    ("${", "spark.sql.variable.substitute", "true"),
+)
+
+
+def seen(text: str) -> exp.Expression | None:
+    """The tree of an expression; None when it does not parse, or may be another one to Spark: `IDENTIFIER(..)` names anything."""
+    if any(mark in text and setting(Session.active(), key, default).lower() == "true" for mark, key, default in _READINGS):
+        return None
+    return None if "identifier" in (words_of(text) or ()) else parse(text)

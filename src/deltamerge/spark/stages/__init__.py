@@ -1,0 +1,1 @@
+"""The frames of a merge's jobs: scans, joins, changed rows, writes."""

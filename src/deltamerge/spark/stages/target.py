@@ -1,0 +1,183 @@
+"""A table's files and schema as its workers need them: what to read, how to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.commit.clustering import clustering_columns
+from deltamerge.log.commit.stats_columns import bound_type, indexed_fields
+from deltamerge.log.replay.files import FileChunk
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.skipping.statistics import row_counts
+from deltamerge.protocol.schema.char_varchar import ELEMENT, KEY, VALUE, TextPath, sized_texts
+from deltamerge.protocol.schema.column_mapping import MappingMode, logical_schema, mapping_mode, stored_schema
+from deltamerge.protocol.schema.identity import is_identity
+from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType, arrow_type
+from deltamerge.protocol.table.actions import DeletionVector
+from deltamerge.protocol.table.properties import Properties
+from deltamerge.protocol.values.deletion_vector import vector_reference
+from deltamerge.protocol.values.partitions import decode_path, parse_partition_values
+from deltamerge.protocol.values.predicate import Predicate
+from deltamerge.storage import Store, locate
+from deltamerge.worker.scan.bloom import BloomFilter
+from deltamerge.worker.scan.keys import KeyFilter
+from deltamerge.worker.scan.scan import FileTask, ScanSpec
+from deltamerge.worker.scan.store import DataStore
+from deltamerge.worker.scan.vectors import Vector
+from deltamerge.worker.write.stats import StatsColumn
+from deltamerge.worker.write.write import WriteSpec
+
+
+@lru_cache(maxsize=64)
+def data_store(store: Store) -> DataStore:
+    """A store as a worker reaches it; the same object for the same store, so that connections are shared."""
+    return DataStore(store.spec.scheme, store.spec.root, store.spec.options)
+
+
+def file_tasks(
+    snapshot: Snapshot, files: pa.Table, zone: str = "UTC", counted: bool = False, tracked: bool = False
+) -> list[FileTask]:
+    """A task per row of a file table, numbered by the row; `counted` ones know the file's rows if its statistics do,
+    `tracked` ones the ids of its rows.
+
+    Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be, or a file without row ids.
+    """
+    partitions = files["partitionValues"].combine_chunks()
+    columns = {}
+    for field in snapshot.partition_schema:
+        texts = pc.map_lookup(partitions, pa.scalar(field.physical_name), "first")
+        columns[field.name] = parse_partition_values(texts, arrow_type(field.type), zone)
+    vectors = _vectors(snapshot.store, files)
+    rows = row_counts(FileChunk(files.combine_chunks())).to_pylist() if counted else [None] * files.num_rows
+    ids, versions = _row_ids(files) if tracked else ([None] * files.num_rows,) * 2
+    return [
+        FileTask(
+            number,
+            decode_path(path),
+            {name: values[number] for name, values in columns.items()},
+            vector=vectors.get(number),
+            rows=rows[number],
+            base_row_id=ids[number],
+            row_version=versions[number],
+        )
+        for number, path in enumerate(files["path"].to_pylist())
+    ]
+
+
+def _row_ids(files: pa.Table) -> tuple[list[int], list[int]]:
+    """The id of each file's first row, and the version that committed the file."""
+    ids, versions = files["baseRowId"].to_pylist(), files["defaultRowCommitVersion"].to_pylist()
+    for path, id, version in zip(files["path"].to_pylist(), ids, versions, strict=True):
+        if id is None or version is None:
+            raise CorruptTableError(
+                "DELTAMERGE_FILE_WITHOUT_ROW_IDS",
+                f"The table tracks its rows, but its file {path} has no baseRowId or no defaultRowCommitVersion.",
+                parameters={"path": path},
+                hint="A writer without support for row tracking added it; take delta.enableRowTracking from the table.",
+            )
+    return ids, versions
+
+
+def _vectors(store: Store, files: pa.Table) -> dict[int, Vector]:
+    """The deletion vectors of the files that have one, by the files' rows. Raises CorruptTableError."""
+    descriptors = files["deletionVector"].combine_chunks()
+    numbers = pc.indices_nonzero(descriptors.is_valid())
+    found: dict[int, Vector] = {}
+    for number, path, value in zip(
+        numbers.to_pylist(), files["path"].take(numbers).to_pylist(), descriptors.take(numbers).to_pylist(), strict=True
+    ):
+        vector = vector_at(store, DeletionVector.from_json(value), path)
+        assert vector is not None
+        found[number] = vector
+    return found
+
+
+def vector_at(store: Store, descriptor: DeletionVector | None, path: str) -> Vector | None:
+    """The deletion vector of the data file at `path` as a worker finds it. Raises CorruptTableError for a broken descriptor."""
+    if descriptor is None:
+        return None
+    reference = vector_reference(descriptor, path)
+    if reference is None:
+        return Vector(descriptor)
+    place, name = locate(store, reference)
+    return Vector(descriptor, data_store(place), name)
+
+
+def scan_spec(
+    snapshot: Snapshot,
+    schema: StructType,
+    keys: KeyFilter | BloomFilter | None,
+    ranked: bool = False,
+    others: Predicate | None = None,
+) -> ScanSpec:
+    """How to read columns of the table: the rows that pass the keys, and `others` for which a predicate may hold."""
+    mode = mapping_mode(snapshot.protocol, snapshot.metadata)
+    padded = tuple((text.path, text.length) for text in sized_texts(schema) if text.padded)
+    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked, others, padded)
+
+
+def write_spec(snapshot: Snapshot) -> WriteSpec:
+    """How to write data files of the table."""
+    properties = snapshot.properties
+    mode = mapping_mode(snapshot.protocol, snapshot.metadata)
+    stats = stats_columns(snapshot.data_schema, properties, clustering_columns(snapshot))
+    return WriteSpec(
+        store=data_store(snapshot.store),
+        schema=logical_schema(snapshot.schema, mode),
+        stored=stored_schema(snapshot.data_schema),
+        partition_columns=snapshot.partition_columns,
+        stats=_with_identities(stats, snapshot.data_schema),
+        required=tuple(_required(snapshot.schema)),
+        elements=tuple(null_free(snapshot.schema)),
+        lengths=tuple((text.path, text.length) for text in sized_texts(snapshot.schema)),
+        codec=properties.compression,
+        target_bytes=properties.target_file_size,
+        prefix_length=properties.prefix_length(mode is not MappingMode.NONE),
+    )
+
+
+def stats_columns(
+    schema: StructType, properties: Properties, clustered: Sequence[tuple[str, ...]] = ()
+) -> tuple[StatsColumn, ...]:
+    """The columns of data files that get statistics, as `indexed_fields` of the log gives them."""
+    indexed = indexed_fields(schema, properties, clustered)
+    return tuple(StatsColumn(path, arrow_type(field.type), bound_type(field) is not None) for path, field in indexed)
+
+
+def _with_identities(columns: tuple[StatsColumn, ...], schema: StructType) -> tuple[StatsColumn, ...]:
+    """The columns and, so that their high-water marks are known after a write, all identity columns."""
+    known = {column.path for column in columns}
+    identities = (StatsColumn((field.physical_name,), arrow_type(field.type), True) for field in schema if is_identity(field))
+    return (*columns, *(column for column in identities if column.path not in known))
+
+
+def _required(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of the columns and nested fields that must not be null."""
+    for field in schema:
+        if not field.nullable:
+            yield (*path, field.name)
+        if isinstance(field.type, StructType):
+            yield from _required(field.type, (*path, field.name))
+
+
+def null_free(type: DataType, path: TextPath = (), is_within: bool = False) -> Iterator[TextPath]:
+    """The paths of what is in arrays and maps and must not be null: elements, values, and fields of structs there."""
+    if isinstance(type, StructType):
+        for field in type:
+            if is_within and not field.nullable:
+                yield (*path, field.name)
+            yield from null_free(field.type, (*path, field.name), is_within)
+    elif isinstance(type, ArrayType):
+        if not type.contains_null:
+            yield (*path, ELEMENT)
+        yield from null_free(type.element, (*path, ELEMENT), is_within=True)
+    elif isinstance(type, MapType):
+        if not type.value_contains_null:
+            yield (*path, VALUE)
+        yield from null_free(type.key, (*path, KEY), is_within=True)
+        yield from null_free(type.value, (*path, VALUE), is_within=True)

@@ -1,0 +1,1 @@
+"""Matching source rows with target rows in tasks."""

@@ -1,0 +1,1 @@
+"""Reading data files in Arrow."""

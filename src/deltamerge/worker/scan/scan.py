@@ -1,0 +1,239 @@
+"""The Arrow scan: rows of data files as Spark wants them, filtered before they leave Python.
+
+Row groups without a candidate are not decoded further than their keys, and data columns are read for candidates only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltamerge.protocol.schema.char_varchar import TextPath
+from deltamerge.protocol.values.calendar import Calendar, calendars_of
+from deltamerge.protocol.values.predicate import Predicate, columns_of
+from deltamerge.protocol.values.roaring import Mask
+from deltamerge.worker.scan.bloom import BloomFilter
+from deltamerge.worker.scan.calendar import gregorian
+from deltamerge.worker.scan.columns import conform_table, padded, place, stored_names
+from deltamerge.worker.scan.keys import KeyFilter
+from deltamerge.worker.scan.narrow import may_hold
+from deltamerge.worker.scan.row_errors import Refused, in_file
+from deltamerge.worker.scan.store import DataStore
+from deltamerge.worker.scan.vectors import Vector, read_vector, shown
+
+FILE = "__deltamerge_file"
+ROW = "__deltamerge_row"
+RANK = "__deltamerge_rank"
+POSITION_FIELDS = (pa.field(FILE, pa.int32(), False), pa.field(ROW, pa.int64(), False))
+_BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """One data file, or a share of its row groups, to be read. `partition` holds typed values by logical name.
+
+    Rows that `vector` deletes are not there, nor those that `among`, if it is given, does not delete. `rows` counts the
+    file's rows, deleted ones included, where the log does. `base_row_id` and `row_version` are for tables that track rows:
+    the id of the file's first row, and the version that committed the file.
+    """
+
+    file: int
+    name: str
+    partition: Mapping[str, pa.Scalar]
+    share: tuple[int, int] = (0, 1)
+    vector: Vector | None = None
+    rows: int | None = None
+    among: Vector | None = None
+    base_row_id: int | None = None
+    row_version: int | None = None
+
+
+@dataclass(frozen=True)
+class ScanSpec:
+    """What to read: the columns by logical name, without the position columns, and the filter over some of them.
+
+    `schema` has the filter's key columns too; `ranked` adds each row's rank among the keys of an exact filter. Rows that have
+    none, whose rank is null, come where the predicate `others` may hold; without one none does. `padded` has the lengths of
+    CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with.
+    """
+
+    store: DataStore
+    schema: pa.Schema
+    keys: KeyFilter | BloomFilter | None = None
+    ranked: bool = False
+    others: Predicate | None = None
+    padded: tuple[tuple[TextPath, int], ...] = ()
+
+    @property
+    def output(self) -> pa.Schema:
+        """The schema of the batches: the columns, the file's index, the row's position in it, and its rank if asked for."""
+        rank = [pa.field(RANK, pa.int64(), self.others is not None)] if self.ranked else []
+        return pa.schema([*self.schema, *POSITION_FIELDS, *rank])
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of an open file: its index and the position of its first row."""
+
+    index: int
+    first_row: int
+    rows: int
+
+
+def open_parquet(source: Any, name: str = "", remote: bool = False) -> pq.ParquetFile:
+    """A data file that is read piece by piece, never held whole. Raises Refused naming the file when it is no Parquet.
+
+    Of a `remote` file, where a request costs more than bytes, the columns of a row group are fetched together.
+    Legacy INT96 timestamps come in microseconds, because nanoseconds only reach from 1677 to 2262.
+    """
+    try:
+        return pq.ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us")
+    except pa.ArrowInvalid as error:
+        raise Refused("DELTAMERGE_CORRUPT_DATA_FILE", f"The data file {name} can't be read: {error}", name) from error
+
+
+def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[RowGroup]:
+    """The row groups of a share of the file: number `share[0]` of `share[1]` equal parts."""
+    groups = []
+    first = 0
+    count = file.metadata.num_row_groups
+    for index in range(count):
+        rows = file.metadata.row_group(index).num_rows
+        if index * share[1] // count == share[0]:
+            groups.append(RowGroup(index, first, rows))
+        first += rows
+    return groups
+
+
+def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
+    """The rows of one file that are not deleted and can match, in batches of `spec.output`."""
+    with spec.store.open(task.name) as source, spec.store.naming(task.name), in_file(task.name):
+        file = open_parquet(source, task.name, spec.store.remote)
+        deleted = read_vector(task.vector, task.name, file.metadata.num_rows)
+        among = None if task.among is None else read_vector(task.among, task.name, file.metadata.num_rows)
+        for group in row_groups(file, task.share):
+            table = _candidates(file, group, spec, task, shown(deleted, among, group.first_row, group.rows))
+            if table is not None and table.num_rows:
+                yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def row_at(spec: ScanSpec, task: FileTask, row: int) -> dict[str, Any]:
+    """One row of a file, by its position, as Python values."""
+    with spec.store.open(task.name) as source, spec.store.naming(task.name), in_file(task.name):
+        file = open_parquet(source, task.name, spec.store.remote)
+        group = next(group for group in row_groups(file) if row < group.first_row + group.rows)
+        found: list[dict[str, Any]] = (
+            read_columns(file, group.index, spec.schema, task.partition).slice(row - group.first_row, 1).to_pylist()
+        )
+        return found[0]
+
+
+def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTask, alive: Mask | None) -> pa.Table | None:
+    rows = np.arange(group.first_row, group.first_row + group.rows, dtype=np.int64)
+    if alive is not None and not alive.any():
+        return None
+    if spec.keys is None:
+        table = read_columns(file, group.index, spec.schema, task.partition)
+        table, rows = (table, rows) if alive is None else (table.filter(pa.array(alive)), rows[alive])
+        return _positioned(table, task.file, rows, spec, None)
+    wanted = set(spec.keys.columns) | (set() if spec.others is None else {path[0] for path in columns_of(spec.others)})
+    key_schema = pa.schema([field for field in spec.schema if field.name in wanted])
+    if spec.others is None and not may_contain(file, group.index, spec.keys, key_schema, task.partition):
+        return None
+    keys = read_columns(file, group.index, key_schema, task.partition)
+    arrays = [keys[name] for name in spec.keys.columns]
+    ranks = spec.keys.rank(arrays) if spec.ranked and isinstance(spec.keys, KeyFilter) else None
+    mask = spec.keys.mask(arrays) if ranks is None else np.asarray(ranks.is_valid().to_numpy(zero_copy_only=False))
+    mask = mask if spec.others is None else mask | may_hold(spec.others, keys)
+    mask = mask if alive is None else mask & alive
+    if not mask.any():
+        return None
+    chosen = np.flatnonzero(mask)
+    rest = pa.schema([field for field in spec.schema if field.name not in wanted])
+    indices = None if len(chosen) == group.rows else pa.array(chosen)
+    found = keys if indices is None else keys.take(indices)
+    if len(rest):
+        others = read_columns(file, group.index, rest, task.partition)
+        others = others if indices is None else others.take(indices)
+        columns = {**_by_name(found), **_by_name(others)}
+        found = pa.table([columns[field.name] for field in spec.schema], schema=spec.schema)
+    else:
+        found = found.select(spec.schema.names)
+    return _positioned(found, task.file, rows[chosen], spec, None if ranks is None else ranks.take(pa.array(chosen)))
+
+
+def _by_name(table: pa.Table) -> dict[str, Any]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _positioned(table: pa.Table, file: int, rows: np.ndarray[Any, Any], spec: ScanSpec, ranks: pa.Array | None) -> pa.Table:
+    for at, field in enumerate(spec.schema):
+        lengths = [(path[1:], length) for path, length in spec.padded if path[0] == field.name]
+        table = table.set_column(at, field, padded(table.column(at), lengths)) if lengths else table
+    files = pa.array(np.full(len(rows), file, np.int32))
+    extra = [ranks] if ranks is not None else []
+    return pa.table([*table.columns, files, pa.array(rows), *extra], schema=spec.output)
+
+
+def read_columns(file: pq.ParquetFile, group: int, schema: pa.Schema, partition: Mapping[str, pa.Scalar]) -> pa.Table:
+    """Columns of one row group by logical name; partition columns are the file's constants."""
+    rows = file.metadata.row_group(group).num_rows
+    stored = pa.schema([field for field in schema if field.name not in partition])
+    names = stored_names(file, stored)
+    data = file.read_row_group(group, columns=names, use_threads=False) if names else None
+    table = conform_table(gregorian(data, file), stored) if data is not None else _nulls(stored, rows)
+    return with_partition(table, schema, partition, rows)
+
+
+def with_partition(table: pa.Table, schema: pa.Schema, partition: Mapping[str, pa.Scalar], rows: int) -> pa.Table:
+    """The table of stored columns with the partition's constants put in their places."""
+    if len(schema) == table.num_columns:
+        return table
+    columns = _by_name(table)
+    filled = [pa.repeat(partition[field.name], rows) if field.name in partition else columns[field.name] for field in schema]
+    return pa.table(filled, schema=schema)
+
+
+def _nulls(schema: pa.Schema, rows: int) -> pa.Table:
+    if not len(schema):
+        return pa.table({"": pa.nulls(rows)}).select([])
+    return pa.table([pa.nulls(rows, field.type) for field in schema], schema=schema)
+
+
+def may_contain(
+    file: pq.ParquetFile, group: int, keys: KeyFilter | BloomFilter, schema: pa.Schema, partition: Mapping[str, pa.Scalar]
+) -> bool:
+    """Whether a row group's Parquet statistics leave room for any of the keys."""
+    metadata = file.metadata.row_group(group)
+    leaves = [file.schema.column(i) for i in range(metadata.num_columns)]
+    top_level = {leaf.name: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
+    stored = file.schema_arrow
+    by_date = calendars_of(file).dates is Calendar.GREGORIAN
+    for position, name in enumerate(keys.columns):
+        limits = keys.bounds(position)
+        at = None if name in partition else place(schema.field(name), stored)
+        index = None if at is None else top_level.get(stored.field(at).name)
+        if limits is None or index is None or (pa.types.is_date(limits[0].type) and not by_date):
+            continue
+        found = _limits(metadata.column(index).statistics, schema.field(name).type)
+        if found is not None and (pc.less(found[1], limits[0]).as_py() or pc.greater(found[0], limits[1]).as_py()):
+            return False
+    return True
+
+
+def _limits(statistics: Any, type: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
+    """Smallest and largest value by Parquet statistics, for types where they can be trusted and compared."""
+    if statistics is None or not statistics.has_min_max:
+        return None
+    if not (pa.types.is_integer(type) or pa.types.is_date32(type) or pa.types.is_string(type)):
+        return None
+    try:
+        return pa.scalar(statistics.min, type), pa.scalar(statistics.max, type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None

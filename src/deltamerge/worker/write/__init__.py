@@ -1,0 +1,1 @@
+"""Writing and rewriting data files, deletion vectors and change files."""

@@ -1,0 +1,85 @@
+"""The write stage of a merge: modified rows in, new files and counts out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from deltamerge.worker.scan.scan import FILE
+from deltamerge.worker.write.feed import INSERT, FeedWriter
+from deltamerge.worker.write.mark import FileMarker
+from deltamerge.worker.write.results import ADD, CHANGE, COUNTS, MARKED, TOUCHED, result_batch, written_row
+from deltamerge.worker.write.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, inserted_rows
+from deltamerge.worker.write.write import PartitionWriters
+
+
+def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
+    """Apply rows that are ordered by file (inserted rows, which have none, first) and position.
+
+    Yields result batches: the files written, replaced and marked, and counts: per clause, then copied, then collisions.
+    """
+    inserts = PartitionWriters(spec.write, number)
+    feed = None if spec.feed is None else FeedWriter(spec.feed, number)
+    counts = np.zeros(len(spec.clauses) + 2, np.int64)
+    changer = FileMarker if spec.rewrite_share else FileRewriter
+    current: FileMarker | FileRewriter | None = None
+    open_file: int | None = None
+    rows: list[dict[str, Any]] = []
+    finished: list[ChangedFile] = []
+    try:
+        for batch in batches:
+            for file, hits in _runs(pa.Table.from_batches([batch])):
+                if file is None:
+                    counts[: len(spec.clauses)] += np.bincount(hits.column(CLAUSE).to_numpy(), minlength=len(spec.clauses))
+                    inserted = inserted_rows(spec.write, hits)
+                    inserts.write(inserted)
+                    if feed is not None:
+                        feed.write(inserted, INSERT)
+                    continue
+                if current is None or file != open_file:
+                    if current is not None:
+                        finished.append(current.finish())
+                    current, open_file = changer(spec, spec.files[file], number, inserts, feed), file
+                current.feed(hits)
+        if current is not None:
+            finished.append(current.finish())
+            current = None
+        rows += [written_row(ADD, written) for written in inserts.close()]
+        if feed is not None:
+            rows += [written_row(CHANGE, written) for written in feed.close()]
+    except BaseException:
+        inserts.discard()
+        if feed is not None:
+            feed.discard()
+        if current is not None:
+            current.discard()
+        for done in finished:
+            for written in done.written:
+                spec.write.store.delete(written.name)
+        raise
+    for done in finished:
+        counts[: len(spec.clauses)] += done.counts
+        counts[-2] += done.copied
+        counts[-1] += done.collisions
+        rows += [written_row(ADD, written) for written in done.written]
+        if done.vector is None:
+            rows.append({"kind": TOUCHED, "file": done.file, "rows": done.copied})
+        else:
+            rows.append({"kind": MARKED, "file": done.file, "rows": done.rows, "positions": done.vector})
+    rows.append({"kind": COUNTS, "counts": counts.tolist()})
+    yield result_batch(rows)
+
+
+def _runs(table: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:
+    """The rows of each file in turn; None for those without a file."""
+    if not table.num_rows:
+        return
+    files = table.column(FILE).combine_chunks().fill_null(-1).to_numpy(zero_copy_only=False)
+    ends = [*(np.flatnonzero(files[1:] != files[:-1]) + 1), len(files)]
+    start = 0
+    for end in ends:
+        yield (int(files[start]) if files[start] >= 0 else None), table.slice(start, end - start)
+        start = int(end)

@@ -1,0 +1,311 @@
+"""Copy-on-write in place: a file is read, its modified rows leave, their new versions come in, and it is written again.
+
+Unmodified rows never leave Arrow; rows that the file's deletion vector deletes stay behind. Modified rows arrive ordered by
+position and are worked in as the file streams by, so that memory holds a batch of the file and the modified rows of that
+batch, and a batch that is read ahead, whatever their sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltamerge.protocol.values.roaring import RowSet
+from deltamerge.worker.scan.calendar import gregorian
+from deltamerge.worker.scan.columns import conform_table, stored_names
+from deltamerge.worker.scan.prefetch import ahead
+from deltamerge.worker.scan.row_errors import in_file
+from deltamerge.worker.scan.scan import ROW, FileTask, open_parquet, with_partition
+from deltamerge.worker.scan.vectors import living, read_vector
+from deltamerge.worker.write.feed import DELETE, POSTIMAGE, PREIMAGE, FeedWriter
+from deltamerge.worker.write.hits import DistinctHits
+from deltamerge.worker.write.tracking import ROW_VERSION, TRACKED, tracked
+from deltamerge.worker.write.write import (
+    DataFileWriter,
+    PartitionWriters,
+    WriteSpec,
+    WrittenFile,
+    check_required,
+    partition_key,
+    split_by_partition,
+)
+
+CLAUSE = "__deltamerge_clause"
+# Smaller files than that, in bytes, are put together with others of their partition when they are written again.
+SMALL_FILE = 1 << 20
+_BATCH_ROWS = 131_072
+
+
+@dataclass(frozen=True)
+class ClauseAction:
+    """What a clause does to a row: `kind` is update, delete or insert; `assigned` names the columns that it sets."""
+
+    kind: str
+    assigned: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ChangeSpec:
+    """How modified rows are applied. Rows carry FILE, ROW, CLAUSE (an index into `clauses`) and columns of new values.
+
+    `folds_duplicates` says that a target row may be hit more than once, which counts once. A file is written again when
+    more than `rewrite_share` of its rows are gone, else they are marked; 0 says that nothing is ever marked. With a `feed`,
+    change data files are written by that specification. A file of fewer bytes than `together`, and any small one, is put together
+    with the other rows that its task writes into its partition.
+    """
+
+    write: WriteSpec
+    clauses: tuple[ClauseAction, ...]
+    files: Mapping[int, FileTask]
+    folds_duplicates: bool = False
+    rewrite_share: float = 0.0
+    feed: WriteSpec | None = None
+    together: int = 0
+
+    @property
+    def updates(self) -> list[int]:
+        """The clauses that update."""
+        return [number for number, clause in enumerate(self.clauses) if clause.kind == "update"]
+
+    @property
+    def old_columns(self) -> frozenset[str]:
+        """The columns of modified rows that are needed as they were: those that some update keeps, for the feed all."""
+        names = frozenset(self.write.schema.names)
+        if self.feed is not None:
+            return names
+        return names - names.intersection(*(self.clauses[number].assigned for number in self.updates))
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """What became of a file: the new files, how many of its rows were copied, hit per clause, and hit more than once.
+
+    `vector` has the deleted rows of one that stays, encoded, and `rows` counts all of its rows; None says that it is replaced.
+    """
+
+    file: int
+    written: list[WrittenFile]
+    copied: int
+    counts: np.ndarray[Any, Any]
+    collisions: int
+    vector: bytes | None = None
+    rows: int = 0
+
+
+class FileRewriter:
+    """Rewrites one file. `feed` it the modified rows in order of position, then `finish`.
+
+    Rows whose new values belong to another partition go to `others`, and all rows of a small file do: so that small files
+    and inserted rows come together. Changes go to `feed`. `deleted` rows stay behind, by default the vector's.
+    """
+
+    def __init__(
+        self,
+        spec: ChangeSpec,
+        task: FileTask,
+        number: int,
+        others: PartitionWriters,
+        feed: FeedWriter | None = None,
+        deleted: RowSet | None = None,
+    ) -> None:
+        self._spec = spec
+        self._task = task
+        folder = task.name.rpartition("/")[0]
+        if spec.write.store.is_elsewhere(task.name):
+            folder = spec.write.folder({name: task.partition[name] for name in spec.write.partition_columns})
+        self._writer = DataFileWriter(spec.write, task.partition, folder, number, rolls=False)
+        self._others = others
+        self._feed = feed
+        self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
+        self._source = spec.write.store.open(task.name)
+        size = self._source.size()
+        self._is_small = size < max(SMALL_FILE, spec.together)
+        self._file = open_parquet(self._source, task.name, spec.write.store.remote)
+        self._deleted = read_vector(task.vector, task.name, self._file.metadata.num_rows) if deleted is None else deleted
+        self._batches = self._read() if size < SMALL_FILE else ahead(self._read())
+        self._batch: pa.Table | None = None
+        self._start = 0
+        self._pending: list[pa.Table] = []
+        self._distinct = DistinctHits(spec.folds_duplicates)
+        self._copied = 0
+        self._counts = np.zeros(len(spec.clauses), np.int64)
+
+    def feed(self, hits: pa.Table) -> None:
+        """Take the next modified rows, whose positions are not below those before."""
+        hits = self._distinct.take(hits)
+        if not hits.num_rows:
+            return
+        self._pending.append(hits)
+        self._advance(int(hits.column(ROW)[-1].as_py()))
+
+    def finish(self) -> ChangedFile:
+        """Copy the rest of the file and close the new one."""
+        self._advance(None)
+        written = self._writer.close()
+        self._source.close()
+        return ChangedFile(self._task.file, written, self._copied, self._counts, self._distinct.collisions)
+
+    def discard(self) -> None:
+        """Delete what was written."""
+        self._batches.close()
+        self._source.close()
+        self._writer.discard()
+
+    def _read(self) -> Generator[pa.Table, None, None]:
+        schema = self._spec.write.schema
+        stored = pa.schema([field for field in schema if field.name not in self._task.partition])
+        with in_file(self._task.name):
+            names = stored_names(self._file, stored)
+            first = 0
+            # One call a row group: what is fetched together, of a remote file, is held until the next call.
+            for group in range(self._file.num_row_groups):
+                batches = self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
+                with self._spec.write.store.naming(self._task.name):
+                    for batch in batches:
+                        table = conform_table(gregorian(pa.Table.from_batches([batch]), self._file), stored)
+                        yield tracked(with_partition(table, schema, self._task.partition, table.num_rows), self._task, first)
+                        first += table.num_rows
+
+    def _advance(self, known: int | None) -> None:
+        """Write every batch whose hits are all known: those that end at or before position `known`, all for None."""
+        while True:
+            if self._batch is None:
+                self._batch = next(self._batches, None)
+            if self._batch is None:
+                return
+            end = self._start + self._batch.num_rows
+            if known is not None and end > known:
+                return
+            self._apply(self._batch, self._start, self._take_pending(end))
+            self._batch, self._start = None, end
+
+    def _take_pending(self, end: int) -> pa.Table | None:
+        """The pending hits with positions below `end`."""
+        if not self._pending:
+            return None
+        hits = pa.concat_tables(self._pending)
+        cut = int(np.searchsorted(hits.column(ROW).to_numpy(), end))
+        rest = hits.slice(cut)
+        self._pending = [rest] if rest.num_rows else []
+        return hits.slice(0, cut) if cut else None
+
+    def _apply(self, batch: pa.Table, start: int, hits: pa.Table | None) -> None:
+        stays = living(self._deleted, start, batch.num_rows)
+        if hits is None:
+            kept = batch if stays is None else batch.filter(pa.array(stays))
+            self._keep(kept)
+            return
+        self._counts += np.bincount(hits.column(CLAUSE).to_numpy(), minlength=len(self._counts))
+        stays = np.ones(batch.num_rows, np.bool_) if stays is None else stays
+        stays[hits.column(ROW).to_numpy() - start] = False
+        self._keep(batch.filter(pa.array(stays)))
+        updated = updated_rows(self._spec, hits, lambda rows: batch.take(pa.array(rows - start)), self._feed)
+        if updated is not None:
+            self._write_updated(updated)
+
+    def _keep(self, rows: pa.Table) -> None:
+        self._copied += rows.num_rows
+        self._write(rows)
+
+    def _write(self, rows: pa.Table) -> None:
+        if self._is_small:
+            self._others.write_to(self._task.partition, rows)
+        else:
+            self._writer.write(rows)
+
+    def _write_updated(self, rows: pa.Table) -> None:
+        if not self._moves:
+            self._write(rows)
+            return
+        if self._is_small:
+            self._others.write(rows)
+            return
+        columns = self._spec.write.partition_columns
+        here = partition_key({name: self._task.partition[name] for name in columns})
+        for partition, part in split_by_partition(rows, columns):
+            (self._writer if partition_key(partition) == here else self._others).write(part)
+
+
+def updated_rows(
+    spec: ChangeSpec, hits: pa.Table, old_rows: Callable[[np.ndarray[Any, Any]], pa.Table], feed: FeedWriter | None
+) -> pa.Table | None:
+    """The updated ones among the modified rows, as they are afterwards; None when there are none. All changes go to `feed`.
+
+    `old_rows` gives the rows at some positions as they were.
+    """
+    if not hits.num_rows:
+        return None
+    clauses = hits.column(CLAUSE).to_numpy()
+    updates = np.isin(clauses, spec.updates)
+    updated = hits if updates.all() else hits.filter(pa.array(updates))
+    if feed is None:
+        if not updated.num_rows:
+            return None
+        return new_rows(spec, old_rows(updated.column(ROW).to_numpy()), updated, clauses[updates])
+    old = old_rows(hits.column(ROW).to_numpy())
+    feed.write(old, np.where(updates, PREIMAGE, DELETE))
+    if not updated.num_rows:
+        return None
+    new = new_rows(spec, old.filter(pa.array(updates)), updated, clauses[updates])
+    feed.write(new, POSTIMAGE)
+    return new
+
+
+def new_rows(spec: ChangeSpec, old: pa.Table, hits: pa.Table, clauses: np.ndarray[Any, Any]) -> pa.Table:
+    """The rows after their updates: assigned columns from `hits`, the others from `old`; both in the same order.
+
+    A row's id is kept, its commit version becomes that of the commit to come.
+    """
+    check_required(spec.write.elements, hits)
+    schema = spec.write.schema
+    present = np.unique(clauses).tolist()
+    columns = []
+    for field in schema:
+        if field.name == ROW_VERSION:
+            columns.append(pa.nulls(hits.num_rows, field.type))
+            continue
+        setters = [number for number in present if field.name in spec.clauses[number].assigned]
+        if not setters:
+            columns.append(old.column(field.name))
+            continue
+        new = conform_column(hits.column(field.name), field.type)
+        whole = len(setters) == len(present)
+        columns.append(new if whole else pick(pa.array(np.isin(clauses, setters)), new, old.column(field.name)))
+    return pa.table(columns, schema=schema)
+
+
+def inserted_rows(spec: WriteSpec, hits: pa.Table) -> pa.Table:
+    """Inserted rows as the table's rows; their ids and commit versions are those of their place."""
+    columns = [
+        pa.nulls(hits.num_rows, field.type) if field.name in TRACKED else conform_column(hits.column(field.name), field.type)
+        for field in spec.schema
+    ]
+    inserted = pa.table(columns, schema=spec.schema)
+    check_required(spec.elements, inserted)
+    return inserted
+
+
+def conform_column(values: Any, type: pa.DataType) -> Any:
+    """A column as Spark sent it, as one of `type`: other time zone label, other nullability, same values."""
+    if values.type.equals(type):
+        return values
+    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return flat.cast(type)
+
+
+def pick(mask: pa.Array, yes: Any, no: Any) -> Any:
+    """`yes` where the mask is true, else `no`; for nested types too."""
+    if pa.types.is_nested(yes.type):
+        both = pa.concat_arrays([_flat(yes), _flat(no)])
+        place = np.arange(len(mask))
+        return both.take(pa.array(np.where(mask.to_numpy(zero_copy_only=False), place, place + len(mask))))
+    return pc.if_else(mask, yes, no)
+
+
+def _flat(values: Any) -> Any:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

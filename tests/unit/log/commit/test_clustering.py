@@ -1,0 +1,53 @@
+"""The clustering columns that a table's log names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltamerge.commands.describe import detail_table
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.commit.clustering import clustering_columns, clustering_names
+from deltamerge.log.replay.snapshot import Snapshot
+from tests.unit.log.building import create, load
+
+FIELDS = [
+    {"name": "a", "type": "long", "nullable": True, "metadata": {}},
+    {
+        "name": "s",
+        "type": {"type": "struct", "fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}]},
+        "nullable": True,
+        "metadata": {},
+    },
+]
+SCHEMA = json.dumps({"type": "struct", "fields": FIELDS})
+
+
+def clustered(root: Path, configuration: Any, removed: bool = False) -> Snapshot:
+    text = configuration if isinstance(configuration, str) else json.dumps(configuration)
+    domain = {"domainMetadata": {"domain": "delta.clustering", "configuration": text, "removed": removed}}
+    return load(create(root, domain, schema=SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("names", "paths"),
+    [([], []), ([["s", "x"], ["a"]], [("s", "x"), ("a",)]), (["a", "gone"], [("a",), ("gone",)])],
+)
+def test_names_are_lists_of_parts_or_texts(tmp_path: Path, names: list[Any], paths: list[tuple[str, ...]]) -> None:
+    snapshot = clustered(tmp_path, {"clusteringColumns": names, "domainName": "delta.clustering"})
+    assert clustering_columns(snapshot) == paths
+    assert clustering_names(snapshot) == [".".join(path) for path in paths]
+    assert detail_table(snapshot)["clusteringColumns"].to_pylist() == [clustering_names(snapshot)]
+
+
+def test_a_table_without_the_domain_is_not_clustered(tmp_path: Path) -> None:
+    assert clustering_columns(clustered(tmp_path, {"clusteringColumns": [["a"]]}, removed=True)) == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusteringColumns": [5]}'])
+def test_a_damaged_domain_is_named(tmp_path: Path, text: str) -> None:
+    with pytest.raises(CorruptTableError, match="DELTAMERGE_CORRUPT_CLUSTERING"):
+        clustering_columns(clustered(tmp_path, text))

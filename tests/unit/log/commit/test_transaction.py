@@ -1,0 +1,292 @@
+"""Commits: at the next free version, after winners that do not conflict, with what history shall say of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deltamerge import __version__
+from deltamerge.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentWriteError,
+    ProtocolChangedError,
+    StorageError,
+    UnsupportedTableError,
+)
+from deltamerge.log.commit import transaction as module
+from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.commit.transaction import Proposal, commit, delete_quietly
+from deltamerge.log.replay.files import FileSet
+from deltamerge.log.replay.segment import commit_name
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.table.actions import Action, AddFile, DeletionVector, Metadata, Protocol, RemoveFile
+from deltamerge.storage import AlreadyExists, ObjectInfo
+from deltamerge.storage.local import LocalStore
+from tests.unit.log import building
+from tests.unit.log.building import create, load, paths, schema_text, vector
+
+READ_ALL = ReadSet(whole_table=True, would_read=lambda files: np.ones(len(files), np.bool_))
+
+
+def append(*names: str, **more: Any) -> Proposal:
+    return Proposal("WRITE", [AddFile(name, {}, 10, 5) for name in names], **more)
+
+
+def lines(store: LocalStore, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in store.read(commit_name(version)).splitlines()]
+
+
+def commit_info(store: LocalStore, version: int) -> dict[str, Any]:
+    return lines(store, version)[0]["commitInfo"]
+
+
+def log_names(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / "_delta_log").iterdir())
+
+
+def test_a_commit_is_the_next_version(tmp_path: Path) -> None:
+    store = create(tmp_path, building.add("a"))
+    done = commit(load(store), append("b", "c"))
+    assert (done.version, done.attempts) == (1, 1)
+    assert paths(done.snapshot) == ["a", "b", "c"]
+    assert log_names(tmp_path) == [f"{0:020d}.json", f"{1:020d}.json"]
+
+
+def test_the_snapshot_of_a_commit_is_the_one_that_a_reader_loads(tmp_path: Path) -> None:
+    store = create(tmp_path, building.add("a"))
+    done = commit(load(store), Proposal("DELETE", [RemoveFile("a", 5), AddFile("b", {"p": None}, 1, 2, '{"numRecords":1}')]))
+    read = load(store)
+    assert read.files.table() == done.snapshot.files.table()
+    assert read.tombstones.table == done.snapshot.tombstones.table
+    assert (read.version, read.timestamp, read.tip) == (done.snapshot.version, done.snapshot.timestamp, done.snapshot.tip)
+
+
+def test_a_first_commit_creates_the_table(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path / "new"))
+    protocol, metadata = Protocol(1, 2), Metadata("id", schema_text(id="long"))
+    nothing = Snapshot(store, -1, 0, protocol, metadata, FileSet())
+    done = commit(nothing, Proposal("CREATE TABLE", [protocol, metadata]))
+    assert done.version == 0
+    assert "readVersion" not in commit_info(store, 0)
+    assert load(store).metadata == metadata
+    with pytest.raises(ProtocolChangedError):
+        commit(nothing, Proposal("CREATE TABLE", [protocol, metadata]))
+
+
+def test_commit_info_comes_first_and_tells_all(tmp_path: Path) -> None:
+    store = create(tmp_path, building.add("a"), properties={"delta.isolationLevel": "WriteSerializable"})
+    before = int(time.time() * 1000)
+    proposal = Proposal(
+        "MERGE",
+        [RemoveFile("a", 5), AddFile("b", {}, 1, 2)],
+        read=ReadSet(frozenset({"a"}), READ_ALL.would_read),
+        parameters={"predicate": '["t.id = s.id"]'},
+        metrics={"numSourceRows": 3, "numOutputRows": 0},
+        user_metadata="nightly ä",
+        engine="Apache-Spark/4.0.0",
+    )
+    commit(load(store), proposal)
+    info = commit_info(store, 1)
+    assert [next(iter(line)) for line in lines(store, 1)] == ["commitInfo", "remove", "add"]
+    assert before <= info.pop("timestamp") <= int(time.time() * 1000)
+    assert len(info.pop("txnId")) == 36
+    assert info == {
+        "operation": "MERGE",
+        "operationParameters": {"predicate": '["t.id = s.id"]'},
+        "readVersion": 0,
+        "isolationLevel": "WriteSerializable",
+        "isBlindAppend": False,
+        "operationMetrics": {"numSourceRows": "3", "numOutputRows": "0"},
+        "engineInfo": f"Apache-Spark/4.0.0 deltamerge/{__version__}",
+        "userMetadata": "nightly ä",
+    }
+
+
+def test_every_commit_has_an_id_of_its_own(tmp_path: Path) -> None:
+    store = create(tmp_path)
+    first = commit(load(store), append("a"))
+    commit(first.snapshot, append("b"))
+    assert commit_info(store, 1)["txnId"] != commit_info(store, 2)["txnId"]
+    assert "userMetadata" not in commit_info(store, 1)
+
+
+@pytest.mark.parametrize(
+    ("actions", "read", "expected"),
+    [
+        ([AddFile("b", {}, 1, 1)], ReadSet(), True),
+        ([], ReadSet(), True),
+        ([AddFile("b", {}, 1, 1)], READ_ALL, False),
+        ([AddFile("b", {}, 1, 1)], ReadSet(frozenset({"a"})), False),
+        ([AddFile("b", {}, 1, 1), RemoveFile("a", 1)], ReadSet(), False),
+    ],
+)
+def test_a_blind_append_adds_files_and_has_read_none(
+    tmp_path: Path, actions: list[Action], read: ReadSet, expected: bool
+) -> None:
+    store = create(tmp_path, building.add("a"))
+    commit(load(store), Proposal("WRITE", actions, read=read))
+    assert commit_info(store, 1)["isBlindAppend"] is expected
+
+
+@pytest.mark.parametrize(
+    ("level", "data_change", "expected"),
+    [
+        ("Serializable", True, "Serializable"),
+        ("WriteSerializable", True, "WriteSerializable"),
+        ("writeserializable", True, "WriteSerializable"),
+        ("Serializable", False, "SnapshotIsolation"),
+    ],
+)
+def test_the_isolation_level_is_the_tables_but_for_a_rearrangement(
+    tmp_path: Path, level: str, data_change: bool, expected: str
+) -> None:
+    store = create(tmp_path, properties={"delta.isolationLevel": level})
+    commit(load(store), Proposal("OPTIMIZE", [AddFile("b", {}, 1, 1, data_change=data_change)]))
+    assert commit_info(store, 1)["isolationLevel"] == expected
+
+
+def test_a_commit_follows_winners_that_do_not_conflict(tmp_path: Path) -> None:
+    store = create(tmp_path)
+    read = load(store)
+    commit(read, append("first"))
+    commit(read, append("second"))
+    done = commit(read, append("mine"))
+    assert done.version == 3
+    assert done.attempts == 2
+    assert paths(done.snapshot) == paths(load(store)) == ["first", "mine", "second"]
+    assert commit_info(store, 3)["readVersion"] == 0
+
+
+def test_a_conflict_leaves_the_table_as_the_winner_made_it(tmp_path: Path) -> None:
+    store = create(tmp_path, properties={"delta.isolationLevel": "Serializable"})
+    read = load(store)
+    commit(read, append("first"))
+    with pytest.raises(ConcurrentAppendError, match="concurrent WRITE"):
+        commit(read, append("mine", read=READ_ALL))
+    assert log_names(tmp_path) == [f"{0:020d}.json", f"{1:020d}.json"]
+    assert paths(load(store)) == ["first"]
+
+
+def test_write_serializable_follows_a_blind_append(tmp_path: Path) -> None:
+    store = create(tmp_path, properties={"delta.isolationLevel": "WriteSerializable"})
+    read = load(store)
+    commit(read, append("first"))
+    assert commit(read, append("mine", read=READ_ALL)).version == 2
+
+
+def test_every_winner_on_the_way_is_checked(tmp_path: Path) -> None:
+    store = create(tmp_path, building.add("a"))
+    read = load(store)
+    commit(read, append("first"))
+    commit(read, Proposal("DELETE", [RemoveFile("a", 1)]))
+    commit(read, append("third"))
+    with pytest.raises(ConcurrentDeleteDeleteError) as caught:
+        commit(read, Proposal("DELETE", [RemoveFile("a", 2)]))
+    assert caught.value.parameters["version"] == 2
+
+
+@pytest.mark.parametrize("offset", [None, 1])
+def test_removing_a_marked_file_meets_its_concurrent_removal(tmp_path: Path, offset: int | None) -> None:
+    store = create(tmp_path, building.add("a", deletionVector=vector("v", offset)))
+    read = load(store)
+    remove = RemoveFile("a", 1, deletion_vector=DeletionVector("u", "v", 36, 1, offset))
+    done = commit(read, Proposal("DELETE", [remove]))
+    assert paths(done.snapshot) == []
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        commit(read, Proposal("DELETE", [remove]))
+
+
+def test_concurrent_appends_all_land(tmp_path: Path) -> None:
+    store = create(tmp_path)
+    writers, each = 8, 5
+
+    def write(writer: int) -> None:
+        snapshot = load(store)
+        for number in range(each):
+            snapshot = commit(snapshot, append(f"{writer}-{number}")).snapshot
+
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(write, range(writers)))
+    final = load(store)
+    assert final.version == writers * each
+    assert paths(final) == sorted(f"{writer}-{number}" for writer in range(writers) for number in range(each))
+
+
+class TakenStore(LocalStore):
+    """A store where every name is taken."""
+
+    tries = 0
+
+    def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
+        self.tries += 1
+        raise AlreadyExists(name)
+
+
+def test_a_commit_gives_up_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(tmp_path)
+    store = TakenStore(str(tmp_path))
+    monkeypatch.setattr(module, "_ATTEMPTS", 3)
+    with pytest.raises(ConcurrentWriteError) as caught:
+        commit(load(store), append("a"))
+    assert store.tries == 3
+    assert caught.value.condition == "DELTA_CONCURRENT_WRITE"
+    assert caught.value.parameters == {"tableName": str(tmp_path), "attempts": 3}
+    assert caught.value.retryable
+
+
+class FullStore(LocalStore):
+    """A store that refuses each write and each deletion."""
+
+    def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
+        raise StorageError("DELTAMERGE_STORAGE_REFUSED", "No space left.")
+
+    def delete(self, name: str) -> None:
+        raise StorageError("DELTAMERGE_STORAGE_REFUSED", f"Cannot delete {name}.")
+
+
+def test_a_refusing_store_is_not_asked_twice(tmp_path: Path) -> None:
+    create(tmp_path)
+    with pytest.raises(StorageError, match="No space left"):
+        commit(load(FullStore(str(tmp_path))), append("a"))
+    assert log_names(tmp_path) == [f"{0:020d}.json"]
+
+
+def test_an_append_only_table_refuses_to_remove_rows(tmp_path: Path) -> None:
+    store = create(tmp_path, building.add("a"), properties={"delta.appendOnly": "true"})
+    with pytest.raises(UnsupportedTableError) as caught:
+        commit(load(store), Proposal("DELETE", [RemoveFile("a", 1)]))
+    assert caught.value.condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY"
+    assert "delta.appendOnly" in (caught.value.hint or "")
+    assert log_names(tmp_path) == [f"{0:020d}.json"]
+
+
+def test_an_append_only_table_takes_appends_and_rearrangements(tmp_path: Path) -> None:
+    store = create(tmp_path, building.add("a"), properties={"delta.appendOnly": "true"})
+    appended = commit(load(store), append("b")).snapshot
+    rearranged = [RemoveFile("a", 1, data_change=False), AddFile("c", {}, 1, 1, data_change=False)]
+    assert paths(commit(appended, Proposal("OPTIMIZE", rearranged)).snapshot) == ["b", "c"]
+
+
+def test_uncommitted_files_are_deleted_as_far_as_possible(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = create(tmp_path)
+    store.put("a", b"")
+    delete_quietly(load(store), ["a", "gone"])
+    assert store.info("a") is None
+    with caplog.at_level("WARNING", "deltamerge.log"):
+        delete_quietly(load(FullStore(str(tmp_path))), ["x", "y"])
+    assert [record.args[0] for record in caplog.records if record.args] == ["x", "y"]
+
+
+def test_a_proposal_names_what_it_removes() -> None:
+    marked = RemoveFile("b", 1, deletion_vector=DeletionVector("u", "v", 36, 1, 1))
+    proposal = Proposal("DELETE", [RemoveFile("a", 1), marked, AddFile("c", {}, 1, 1)])
+    assert proposal.removed_keys == {"a", "b\0u\0v\x001"}
+    assert proposal.has(RemoveFile)
+    assert not proposal.has(Metadata)

@@ -1,0 +1,193 @@
+"""Commit files: parsed whole, or refused with file and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.replay.commit_file import CommitFile, parse_commit, read_commit
+from deltamerge.log.replay.files import FILE_SCHEMA, TOMBSTONE_SCHEMA
+from deltamerge.protocol.table.actions import CdcFile, DomainMetadata, Metadata, Protocol, Txn
+from deltamerge.storage import ObjectInfo
+from deltamerge.storage.local import LocalStore
+from tests.unit.log.building import PROTOCOL, add, commit, create, info, load, metadata, paths, remove, vector
+
+STORE = LocalStore("/nowhere/table")
+FILE = ObjectInfo(f"_delta_log/{7:020d}.json", 1, 123, "e")
+
+
+def parse(*lines: Any) -> CommitFile:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    return parse_commit("\n".join(texts).encode("utf-8", "surrogateescape"), FILE, STORE)
+
+
+def test_each_action_has_its_place() -> None:
+    found = parse(
+        info(operation="MERGE"),
+        PROTOCOL,
+        metadata(),
+        add("a", deletionVector=vector("v")),
+        add("b"),
+        remove("c", deletionVector=vector("w", None)),
+        {"cdc": {"path": "d", "partitionValues": {"p": None}, "size": 3, "dataChange": False}},
+        {"txn": {"appId": "app", "version": 4}},
+        {"domainMetadata": {"domain": "delta.x", "configuration": "{}", "removed": False}},
+    )
+    assert found.version == 7
+    assert found.timestamp == 123
+    assert found.adds.schema == FILE_SCHEMA
+    assert found.removes.schema == TOMBSTONE_SCHEMA
+    assert found.adds["path"].to_pylist() == ["a", "b"]
+    assert found.removes["path"].to_pylist() == ["c"]
+    assert found.removed_keys == ["c\0u\0w\0"]
+    assert found.info["operation"] == "MERGE"
+    assert found.protocol == Protocol(1, 2)
+    assert isinstance(found.metadata, Metadata)
+    assert found.cdc == [CdcFile("d", {"p": None}, 3)]
+    assert found.txns == [Txn("app", 4)]
+    assert found.domains == [DomainMetadata("delta.x", "{}")]
+    assert found.data_change
+
+
+def test_an_add_keeps_all_its_fields() -> None:
+    given = {
+        "path": "p=1/x%20y",
+        "partitionValues": {"p": "1", "q": None},
+        "size": 2**40,
+        "modificationTime": 1_700_000_000_000,
+        "stats": '{"numRecords":1}',
+        "tags": {"k": "v"},
+        "deletionVector": vector("v", 2),
+        "baseRowId": 5,
+        "defaultRowCommitVersion": 6,
+        "clusteringProvider": "liquid",
+    }
+    (row,) = parse(add(**given)).adds.to_pylist(maps_as_pydicts="strict")
+    assert row == given
+
+
+@pytest.mark.parametrize("line", ["", "   ", "\r", "\t"])
+def test_empty_lines_are_passed_over(line: str) -> None:
+    assert parse(add("a"), line, add("b"), line).adds["path"].to_pylist() == ["a", "b"]
+
+
+def test_windows_line_ends_are_passed_over() -> None:
+    assert parse(json.dumps(add("a")) + "\r", json.dumps(add("b")) + "\r").adds.num_rows == 2
+
+
+def test_an_empty_commit_changes_nothing() -> None:
+    found = parse("")
+    assert (found.adds.num_rows, found.removes.num_rows, found.others) == (0, 0, ())
+    assert not found.data_change
+    assert found.info == {}
+    assert found.metadata is None
+    assert found.protocol is None
+
+
+def test_unknown_actions_and_fields_are_ignored() -> None:
+    found = parse({"future": {"path": "x"}}, {}, add("a", future=1), {"add": None, "remove": None})
+    assert found.adds["path"].to_pylist() == ["a"]
+    assert found.others == ()
+
+
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [
+        ([add("a", dataChange=False)], False),
+        ([add("a", dataChange=False), remove("b", dataChange=False)], False),
+        ([add("a", dataChange=False), remove("b")], True),
+        ([{"remove": {"path": "b"}}], True),
+        ([info()], False),
+    ],
+)
+def test_data_change_is_that_of_any_file(actions: list[Any], expected: bool) -> None:
+    assert parse(*actions).data_change is expected
+
+
+BROKEN = [
+    "{",
+    "add",
+    "5",
+    "[]",
+    "null",
+    '"add"',
+    '{"add":5}',
+    '{"add":[]}',
+    '{"add":{}}',
+    '{"add":{"path":"x"}}',
+    '{"add":{"path":null,"size":1}}',
+    '{"remove":{}}',
+    '{"txn":{"appId":"a"}}',
+    '{"txn":{"appId":"a","version":"b"}}',
+    '{"protocol":{"minReaderVersion":1}}',
+    '{"metaData":{"schemaString":"{}"}}',
+    '{"add":{"path":"\udcff","size":1}}',
+]
+
+
+@pytest.mark.parametrize("line", BROKEN, ids=repr)
+def test_a_broken_line_is_named(line: str) -> None:
+    with pytest.raises(CorruptTableError) as caught:
+        parse(info(), "", line, add("a"))
+    assert caught.value.condition == "DELTAMERGE_CORRUPT_COMMIT"
+    assert caught.value.parameters == {"table": STORE.url, "file": FILE.name, "line": 3}
+    assert f"damaged at {FILE.name}, line 3: " in str(caught.value)
+
+
+def test_a_commit_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    path = commit(tmp_path, 0, PROTOCOL, metadata(), add("a"))
+    path.write_bytes(path.read_bytes()[:-20])
+    store = LocalStore(str(tmp_path))
+    (found,) = store.list("_delta_log")
+    with pytest.raises(CorruptTableError, match="line 3"):
+        read_commit(store, found)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        add("a", size="many"),
+        add("a", size=2**70),
+        add("a", modificationTime="noon"),
+        add("a", stats={"numRecords": 1}),
+        add("a", partitionValues=["p"]),
+        add("a", partitionValues={"p": 1}),
+        add("a", deletionVector="v"),
+        add("\ud800"),
+        remove("a", deletionTimestamp="noon"),
+        remove("a", tags=5),
+    ],
+    ids=repr,
+)
+def test_a_field_of_another_type_names_the_file(action: Any) -> None:
+    with pytest.raises(CorruptTableError) as caught:
+        parse(add("b"), action)
+    assert caught.value.condition == "DELTAMERGE_CORRUPT_COMMIT"
+    assert caught.value.parameters["file"] == FILE.name
+
+
+def test_a_commit_that_vanished_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CorruptTableError, match="vanished"):
+        read_commit(LocalStore(str(tmp_path)), FILE)
+
+
+EMPTY: dict[str, Any] = {"deletionVector": {}}
+
+
+def test_a_deletion_vector_of_nothing_is_none(tmp_path: Path) -> None:
+    store = create(tmp_path, add("a", **EMPTY), add("b", **EMPTY), add("c"))
+    commit(tmp_path, 1, remove("a"), remove("c", **EMPTY))
+    assert paths(load(store)) == ["b"]
+    assert load(store).files.vectors == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["storageType", "pathOrInlineDv", "sizeInBytes", "cardinality"])
+def test_a_deletion_vector_that_lacks_something_is_refused(tmp_path: Path, name: str) -> None:
+    descriptor = {key: value for key, value in vector("x").items() if key != name}
+    store = create(tmp_path, add("a", deletionVector=descriptor))
+    with pytest.raises(CorruptTableError, match=f"has no {name}"):
+        load(store)

@@ -1,0 +1,41 @@
+"""What is seen of a Spark Connect Column, which needs no session."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import Column
+from pyspark.sql.connect import functions as connect
+from sqlglot import exp
+
+from deltamerge.spark.session.adapter import tree_of
+from deltamerge.spark.sql.seen import seen
+from deltamerge.spark.sql.text import name_parts
+
+
+def tree(column: Column) -> exp.Expression:
+    found = tree_of(column, seen)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("t.n", ["t", "n"]),
+        ("t.a b", ["t", "a b"]),
+        ("t.c-d", ["t", "c-d"]),
+        ("t.`a.b`.x", ["t", "a.b", "x"]),
+        ("current_date", ["current_date"]),
+        ("case", ["case"]),
+        ("a.b.c.d.e", ["a", "b", "c", "d", "e"]),
+    ],
+)
+def test_a_name_has_the_parts_that_spark_sees(name: str, parts: list[str]) -> None:
+    equal = tree(connect.col(name) == connect.lit(1))
+    assert isinstance(equal, exp.EQ)
+    assert name_parts(equal.this) == parts
+    assert isinstance(equal.expression, exp.Literal)
+
+
+def test_a_name_that_is_none_shows_nothing() -> None:
+    assert tree_of(connect.col("t..n"), seen) is None

@@ -1,0 +1,82 @@
+"""A table's files as tasks: where their deletion vectors are, and how many rows they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from deltamerge.errors import CorruptTableError
+from deltamerge.protocol.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
+from deltamerge.spark.stages.target import file_tasks, null_free
+from tests.unit.merge.merges import snapshot_of, struct
+
+UUID_TEXT = "^-aqEH.-t@S}K{vb[*k^"
+UUID_NAME = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+
+
+def file(vector: dict[str, Any] | None, stats: str | None = None) -> dict[str, Any]:
+    found = {"path": "a%20b.parquet", "partitionValues": {}, "size": 10, "modificationTime": 1, "stats": stats}
+    return found if vector is None else {**found, "deletionVector": vector}
+
+
+def vector(type: str, where: str, **more: Any) -> dict[str, Any]:
+    return {"storageType": type, "pathOrInlineDv": where, "sizeInBytes": 40, "cardinality": 6, **more}
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "root", "name"),
+    [
+        (vector("u", UUID_TEXT, offset=1), "/nowhere", UUID_NAME),
+        (vector("u", f"ab{UUID_TEXT}", offset=1), "/nowhere", f"ab/{UUID_NAME}"),
+        (vector("p", "file:/else%20where/x.bin", offset=1), "/else where", "x.bin"),
+    ],
+)
+def test_vectors_are_found_in_the_table_or_elsewhere(descriptor: dict[str, Any], root: str, name: str) -> None:
+    snapshot = snapshot_of(struct(id="long"), [file(None), file(descriptor)])
+    plain, marked = file_tasks(snapshot, snapshot.files.table())
+    assert plain.vector is None
+    assert marked.vector is not None
+    assert marked.vector.store is not None
+    assert (marked.vector.store.root, marked.vector.name) == (root, name)
+    assert marked.vector.descriptor.offset == 1
+    assert (marked.name, marked.rows) == ("a b.parquet", None)
+
+
+def test_an_inline_vector_is_nowhere_else() -> None:
+    snapshot = snapshot_of(struct(id="long"), [file(vector("i", "00000"))])
+    (task,) = file_tasks(snapshot, snapshot.files.table())
+    assert task.vector is not None
+    assert (task.vector.store, task.vector.descriptor.path_or_inline) == (None, "00000")
+
+
+def test_a_descriptor_that_can_not_be_is_refused() -> None:
+    snapshot = snapshot_of(struct(id="long"), [file(vector("u", "short"))])
+    with pytest.raises(CorruptTableError, match=r"a%20b\.parquet"):
+        file_tasks(snapshot, snapshot.files.table())
+
+
+def test_rows_are_counted_where_statistics_do() -> None:
+    snapshot = snapshot_of(struct(id="long"), [file(None, '{"numRecords":7}'), file(None), file(None, "{}")])
+    assert [task.rows for task in file_tasks(snapshot, snapshot.files.table(), counted=True)] == [7, None, None]
+
+
+def test_what_must_not_be_null_within_arrays_and_maps() -> None:
+    number = PrimitiveType("integer")
+    item = StructType((StructField("n", number, nullable=False), StructField("b", ArrayType(number, contains_null=False))))
+    schema = StructType(
+        (
+            StructField("id", number, nullable=False),
+            StructField("st", StructType((StructField("x", number, nullable=False), StructField("a", ArrayType(number))))),
+            StructField("items", ArrayType(item)),
+            StructField("m", MapType(item, MapType(number, number, value_contains_null=False), value_contains_null=False)),
+        )
+    )
+    assert list(null_free(schema)) == [
+        ("items", "element", "n"),
+        ("items", "element", "b", "element"),
+        ("m", "value"),
+        ("m", "key", "n"),
+        ("m", "key", "b", "element"),
+        ("m", "value", "value"),
+    ]

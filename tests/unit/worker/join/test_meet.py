@@ -1,0 +1,212 @@
+"""Where rows of both sides meet: which rows change, to whom they go on, and that it depends on keys alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltamerge.worker.join import meet, sized
+from deltamerge.worker.join.meet import Meeting, MeetSpec, Settled
+from deltamerge.worker.join.owned import OwnedSpec, RoutedClause
+from deltamerge.worker.join.pairs import Hits
+from deltamerge.worker.join.route import Ranges, routed
+from deltamerge.worker.scan.row_errors import Refused
+from deltamerge.worker.scan.scan import FILE, ROW, ScanSpec
+from deltamerge.worker.scan.source import BIN, PLACE
+from deltamerge.worker.scan.store import DataStore
+from deltamerge.worker.scan.streams import read_stream
+from deltamerge.worker.write.rewrite import CLAUSE
+
+KEYS = st.one_of(st.none(), st.integers(-9, 9))
+FILES = ((0, 2), (1,))
+UPDATE, INSERT, GONE = RoutedClause(0, (("v", "v"),)), RoutedClause(1, (("v", "v"),)), RoutedClause(2)
+
+
+def meeting(
+    update: bool = True, inserts: bool = True, gone: bool = True, refers: bool = False, moves: bool = False, tasks: int = 3
+) -> MeetSpec:
+    """Keys meet at some tasks; files 0 and 2 are owned by one task, file 1 by another; two tasks insert."""
+    nothing = np.zeros(2, np.int64)
+    owned = OwnedSpec(
+        ScanSpec(DataStore("", ""), pa.schema([("k", pa.int64())])),
+        (("k", "k"),),
+        "k",
+        Ranges(nothing, nothing, FILES),
+        pa.schema([] if moves else [("v", pa.int64())]),
+        UPDATE if update else None,
+        INSERT if inserts else None,
+        GONE if gone else None,
+        refers,
+    )
+    owners = tuple(range(200, 202 + 2 * inserts))
+    return MeetSpec(owned, (("k", "k"),), tuple(range(100, 100 + tasks)), owners, moves)
+
+
+def table_of(spec: MeetSpec, keys: list[int | None]) -> pa.Table:
+    rows = range(len(keys))
+    columns = [pa.array(keys, pa.int64()), pa.array([n % 3 for n in rows], pa.int32()), pa.array(rows, pa.int64())]
+    return pa.table(columns, schema=spec.owned.scan.output)
+
+
+def source_of(keys: list[int | None]) -> pa.Table:
+    rows = range(len(keys))
+    places = {BIN: pa.array([n % 2 for n in rows], pa.int32()), PLACE: pa.array(rows, pa.int64())}
+    return pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(rows, pa.int64()), **places})
+
+
+def sent(spec: MeetSpec, table: pa.Table, source: pa.Table) -> dict[int, list[pa.RecordBatch]]:
+    """What comes to each owner, by the number that Spark's partitioning sends there."""
+    arrived: dict[int, list[pa.RecordBatch]] = {}
+    for route, rows in ((spec.table, table), (spec.source, source)):
+        for batch in routed(route, [rows.slice(start, 5) for start in range(0, rows.num_rows, 5)]):
+            assert (batch.column(1)[0].as_py() < 0) is (rows is table)
+            arrived.setdefault(batch.column(0)[0].as_py(), []).append(batch)
+    found: dict[int, list[pa.RecordBatch]] = {}
+    for batches in arrived.values():
+        for batch in Meeting(spec).changes(batches):
+            found.setdefault(batch.column(0)[0].as_py(), []).append(batch)
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.integers(1, 40), st.integers(1, 4))
+def test_rows_that_change_go_to_the_owners_of_their_files(
+    held: list[int | None], keys: list[int | None], chunk: int, tasks: int
+) -> None:
+    spec = meeting(tasks=tasks)
+    with patch.object(sized, "_CHUNK_ROWS", chunk):
+        found = sent(spec, table_of(spec, held), source_of(keys))
+    updated: Counter[tuple[int, int]] = Counter()
+    gone, inserted = [], []
+    for partition, batches in found.items():
+        order: list[tuple[int, int]] = []
+        for batch in Settled().changes(batches):
+            for row in batch.to_pylist():
+                if row[FILE] is None:
+                    assert partition >= 202
+                    assert row[CLAUSE] == 1
+                    inserted.append(row["v"])
+                    continue
+                assert row[FILE] in FILES[partition - 200]
+                order.append((row[FILE], row[ROW]))
+                if row[CLAUSE] == 0:
+                    assert keys[row["v"]] == held[row[ROW]] is not None
+                    updated[row[FILE], row[ROW]] += 1
+                else:
+                    assert row["v"] is None
+                    gone.append(row[ROW])
+        assert order == sorted(order)
+    partners = Counter(key for key in keys if key is not None)
+    rows = [(n % 3, n) for n in range(len(held))]
+    assert updated == +Counter({place: min(2, partners[held[place[1]]]) for place in rows if held[place[1]] is not None})
+    assert sorted(gone) == [n for n, key in enumerate(held) if key is None or key not in partners]
+    assert sorted(inserted) == [n for n, key in enumerate(keys) if key is None or key not in held]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.booleans(), st.integers(1, 40))
+def test_rows_are_referred_to_by_their_places(held: list[int | None], keys: list[int | None], inserts: bool, chunk: int) -> None:
+    spec = meeting(inserts=inserts, gone=False, refers=True, moves=True)
+    repeats = any(key is not None and key in keys and held.count(key) > 1 for key in held)
+    with patch.object(sized, "_CHUNK_ROWS", chunk):
+        if repeats:
+            with pytest.raises(Refused, match="several rows") as caught:
+                sent(spec, table_of(spec, held), source_of(keys))
+            assert caught.value.condition == "DELTAMERGE_KEYS_REPEATED"
+            return
+        found = sent(spec, table_of(spec, held), source_of(keys))
+    told: list[tuple[int, int]] = []
+    deleted = 0
+    for batches in found.values():
+        settled = Settled()
+        for batch in settled.changes(batches):
+            assert batch.schema.names == [FILE, ROW, CLAUSE]
+            deleted += len({(row[FILE], row[ROW]) for row in batch.to_pylist()})
+        told += [(number, place) for number, some in settled.new() for place in some.tolist()]
+    if not any(count > 2 for key, count in Counter(keys).items() if key is not None):
+        moved = {n for n, k in enumerate(keys) if k is not None and k in held}
+        assert sorted(told) == sorted((n % 2, n) for n in range(len(keys)) if n in moved or inserts)
+    assert deleted == sum(key is not None and key in keys for key in held)
+
+
+@given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.randoms())
+def test_where_rows_go_on_does_not_depend_on_their_order(held: list[int | None], keys: list[int | None], rng: Any) -> None:
+    spec = meeting()
+    table, source = table_of(spec, held), source_of(list(dict.fromkeys(keys)))
+    ends = []
+    for _ in range(2):
+        ends.append({p: _rows(batches) for p, batches in sent(spec, table, source).items()})
+        table, source = (
+            rows.take(pa.array(rng.sample(range(rows.num_rows), rows.num_rows), pa.int64())) for rows in (table, source)
+        )
+    assert ends[0] == ends[1]
+
+
+def _rows(batches: list[pa.RecordBatch]) -> list[str]:
+    return sorted(str(row) for batch in Settled().changes(batches) for row in batch.to_pylist())
+
+
+def test_rows_of_the_table_come_first() -> None:
+    spec = meeting(tasks=1)
+    table = list(routed(spec.table, [table_of(spec, [1, 2])]))
+    source = list(routed(spec.source, [source_of([1])]))
+    with patch.object(sized, "_CHUNK_ROWS", 1), pytest.raises(RuntimeError, match="after it had been matched"):
+        list(Meeting(spec).changes([*source, *table]))
+
+
+def test_neighbours_are_told_to_one_task() -> None:
+    spec = meeting(gone=False, refers=True)
+    keys = list(range(200_000))
+    found = sent(spec, table_of(spec, []), source_of(keys))
+    blocks: dict[tuple[int, int], set[int]] = {}
+    for partition, batches in found.items():
+        settled = Settled()
+        assert not list(settled.changes(batches))
+        for number, places in settled.new():
+            for block in np.unique(places >> 16).tolist():
+                blocks.setdefault((number, block), set()).add(partition)
+    assert set(map(len, blocks.values())) == {1}
+    assert len(set().union(*blocks.values())) > 1
+
+
+def test_a_long_row_that_many_rows_match_is_sent_in_pieces() -> None:
+    spec = meeting(gone=False, inserts=False, tasks=1)
+    spec = replace(spec, owned=replace(spec.owned, written=pa.schema([("v", pa.string())])))
+    source = pa.table({"k": [7, 8], "v": ["x" * 100_000, "y"]})
+    table = table_of(spec, [7] * 2_000 + [8])
+    batches = [*routed(spec.table, [table]), *routed(spec.source, [source])]
+    rows = [read_stream(batch.column(2)[0]) for batch in Meeting(spec).changes(batches)]
+    assert max(part.nbytes for part in rows) < 24 << 20
+    assert sum(part.num_rows for part in rows) == 2_001
+    assert {part["v"][0].as_py()[:1] for part in rows} <= {"x", "y"}
+    with patch.object(meet, "HELD_BYTES", 64 << 20), pytest.raises(Refused, match="more than 64 MB") as caught:
+        list(Settled().changes(Meeting(spec).changes(batches)))
+    assert caught.value.condition == "DELTAMERGE_TASK_TOO_LARGE"
+    with patch.object(meet, "_TABLE_BYTES", 1_000), pytest.raises(Refused, match="more than 0 MB"):
+        list(Meeting(spec).changes(batches))
+
+
+def test_deletions_are_sent_in_pieces() -> None:
+    spec = meeting(update=False, inserts=False, tasks=1)
+    table = table_of(spec, list(range(1_000)))
+    with patch.object(meet, "_DELETED_ROWS", 64):
+        found = sent(spec, table, source_of([5]))
+    rows = [read_stream(batch.column(2)[0]) for batches in found.values() for batch in batches]
+    assert max(part.num_rows for part in rows) <= 64
+    assert sum(part.num_rows for part in rows) == 999
+
+
+def test_hits_are_counted_twice_at_most() -> None:
+    hits = Hits()
+    assert hits.add(np.array([0, 2, 2, 2, 5])).tolist() == [True, True, True, False, True]
+    assert hits.add(np.array([], np.int64)).tolist() == []
+    assert hits.add(np.array([0, 0, 2, 9])).tolist() == [True, False, False, True]
+    assert hits.without(np.array([0, 1, 2, 3, 5, 9, 40])).tolist() == [1, 3, 40]

@@ -1,0 +1,160 @@
+"""The runtime filter lets exactly the rows through whose key the source has, by Spark's equality, and numbers its keys."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltamerge.worker.scan.keys import KeyFilter, build_filter, fits_codes, normalized
+from tests.unit.worker.data import DAY, PRICE, chunked, columns_alike, equal_in_spark, examples, types
+
+NAN_BITS = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000001], np.uint64).view(np.float64)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Key columns of a source and a target: their types, their null-safety, and the columns themselves."""
+
+    types: list[pa.DataType]
+    null_safe: list[bool]
+    source: list[list[Any]]
+    target: list[list[Any]]
+
+    def key(self, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """What the row's key is compared by; None when it can't equal any."""
+        lost = any(value is None and not safe for value, safe in zip(row, self.null_safe, strict=True))
+        return None if lost else tuple(equal_in_spark(value) for value in row)
+
+    def of(self, columns: list[list[Any]]) -> list[tuple[Any, ...] | None]:
+        """The key of each row."""
+        return [self.key(row) for row in zip(*columns, strict=True)]
+
+
+@st.composite
+def key_columns(draw: st.DrawFn) -> Keys:
+    chosen = draw(st.lists(types, min_size=1, max_size=3))
+    sizes = (draw(st.integers(0, 12)), draw(st.integers(0, 12)))
+    pairs = [draw(columns_alike(type, *sizes)) for type in chosen]
+    null_safe = draw(st.lists(st.booleans(), min_size=len(chosen), max_size=len(chosen)))
+    return Keys(chosen, null_safe, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+
+
+def built(keys: Keys) -> tuple[KeyFilter, list[int | None]]:
+    arrays = [pa.array(values, type) for values, type in zip(keys.source, keys.types, strict=True)]
+    names = [f"k{i}" for i in range(len(arrays))]
+    found, ranks = build_filter(names, arrays, keys.null_safe)
+    return found, ranks.to_pylist()
+
+
+def columns(values: list[list[Any]], keys: Keys, cut: int) -> list[pa.ChunkedArray]:
+    return [chunked(column, type, cut) for column, type in zip(values, keys.types, strict=True)]
+
+
+@examples
+@given(keys=key_columns(), cut=st.integers(0, 12))
+def test_mask_is_membership_in_the_set_of_source_keys(keys: Keys, cut: int) -> None:
+    found, _ = built(keys)
+    wanted = {key for key in keys.of(keys.source) if key is not None}
+    assert found.mask(columns(keys.target, keys, cut)).tolist() == [key in wanted for key in keys.of(keys.target)]
+
+
+@examples
+@given(keys=key_columns(), cut=st.integers(0, 12))
+def test_equal_keys_have_equal_ranks_on_both_sides(keys: Keys, cut: int) -> None:
+    found, source_ranks = built(keys)
+    of_key: dict[Any, int | None] = {}
+    for key, rank in zip(keys.of(keys.source), source_ranks, strict=True):
+        assert of_key.setdefault(key, rank) == rank
+    of_key[None] = None
+    assert found.rank(columns(keys.target, keys, cut)).to_pylist() == [of_key.get(key) for key in keys.of(keys.target)]
+
+
+@examples
+@given(keys=key_columns())
+def test_ranks_count_the_distinct_keys_from_zero(keys: Keys) -> None:
+    _, ranks = built(keys)
+    distinct = {key for key in keys.of(keys.source) if key is not None}
+    assert {rank for rank in ranks if rank is not None} == set(range(len(distinct)))
+    assert [rank is None for rank in ranks] == [key is None for key in keys.of(keys.source)]
+
+
+@pytest.mark.parametrize("type", [pa.float32(), pa.float64()], ids=str)
+def test_nan_equals_nan_whatever_its_bits(type: pa.DataType) -> None:
+    values = pa.array(NAN_BITS).cast(type)
+    found, ranks = build_filter(["k"], [values], [False])
+    assert ranks.to_pylist() == [0, 0, 0]
+    assert found.mask([values]).all()
+
+
+@pytest.mark.parametrize("type", [pa.float32(), pa.float64()], ids=str)
+def test_zeros_are_equal_whatever_their_sign(type: pa.DataType) -> None:
+    found, ranks = build_filter(["k"], [pa.array([-0.0, 0.0], type)], [False])
+    assert ranks.to_pylist() == [0, 0]
+    assert found.mask([pa.array([0.0, -0.0, 1.0], type)]).tolist() == [True, True, False]
+
+
+def test_normalized_leaves_other_values_and_nulls_as_they_are() -> None:
+    floats = pa.array([1.5, -math.inf, None, 5e-324])
+    assert normalized(floats).equals(floats)
+    words = pa.array(["a", None])
+    assert normalized(words) is words
+
+
+def test_a_pair_of_known_values_that_does_not_occur_together_is_not_let_through() -> None:
+    found, _ = build_filter(["a", "b"], [pa.array([1, 2]), pa.array(["x", "y"])], [False, False])
+    assert found.mask([pa.array([1, 1, 2]), pa.array(["x", "y", "y"])]).tolist() == [True, False, True]
+
+
+def test_null_matches_null_only_where_it_is_safe() -> None:
+    source = [pa.array([1, None]), pa.array([None, None], pa.int64())]
+    target = [pa.array([1, None, 1]), pa.array([None, None, 2], pa.int64())]
+    for null_safe, expected in (((False, True), [True, False, False]), ((True, True), [True, True, False])):
+        found, _ = build_filter(["a", "b"], source, null_safe)
+        assert found.mask(target).tolist() == expected
+
+
+def test_an_empty_source_lets_nothing_through() -> None:
+    found, ranks = build_filter(["k"], [pa.array([], pa.int64())], [True])
+    assert len(ranks) == 0
+    assert not found.mask([pa.array([1, None])]).any()
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([3, None, -1]), (-1, 3)),
+        (pa.array(["b", "a", "é"]), ("a", "é")),
+        (pa.array([DAY]), (DAY, DAY)),
+        (pa.array([PRICE, PRICE + 1]), (PRICE, PRICE + 1)),
+        (pa.array([2.5, -math.inf]), (-math.inf, 2.5)),
+    ],
+)
+def test_bounds_are_the_smallest_and_largest_key(values: pa.Array, expected: tuple[Any, Any]) -> None:
+    found, _ = build_filter(["k"], [values], [False])
+    limits = found.bounds(0)
+    assert limits is not None
+    assert tuple(limit.as_py() for limit in limits) == expected
+    assert limits[0].type == values.type
+
+
+@pytest.mark.parametrize(
+    ("values", "null_safe"),
+    [(pa.array([1.0, math.nan]), False), (pa.array([1, None]), True), (pa.array([None], pa.int64()), False)],
+    ids=["NaN", "null-safe", "nothing but nulls"],
+)
+def test_keys_without_an_order_have_no_bounds(values: pa.Array, null_safe: bool) -> None:
+    found, _ = build_filter(["k"], [values], [null_safe])
+    assert found.bounds(0) is None
+
+
+def test_combinations_fit_codes_while_their_number_fits_64_bits() -> None:
+    assert fits_codes([pa.nulls((1 << 20) - 2)] * 3)
+    assert not fits_codes([pa.nulls((1 << 21) - 2)] * 3)
+    assert fits_codes([])

@@ -1,0 +1,263 @@
+"""The Arrow scan gives exactly the rows that can match, with their positions, and reads no more than it must."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deltamerge.worker.scan.scan as scan
+from deltamerge.protocol.values.predicate import ALWAYS
+from deltamerge.worker.scan.columns import PHYSICAL
+from deltamerge.worker.scan.keys import KeyFilter, build_filter
+from deltamerge.worker.scan.scan import FILE, POSITION_FIELDS, RANK, ROW, FileTask, ScanSpec, may_contain, open_parquet, scan_file
+from tests.unit.worker.data import DAY, UTC_TIME, bag, columns_alike, equal_in_spark, examples, folder, store_at, types, vector_of
+
+NAME = "part.parquet"
+NARROW = {pa.int64(): pa.int32(), pa.float64(): pa.float32()}
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A file with a key column `k` and others, a partition constant `p`, deleted rows, and the keys of a source."""
+
+    type: pa.DataType
+    key: list[Any]
+    part: Any
+    source: list[tuple[Any, Any]]
+    null_safe: list[bool]
+    group_rows: int
+    key_is_stored: bool
+    ranked: bool
+    deleted: set[int]
+    inline: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([("v", pa.int64()), ("p", pa.string()), ("k", self.type), ("new", pa.list_(pa.int32()))])
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The file's rows as the scan has to show those that are not deleted."""
+        keys = self.key if self.key_is_stored else [None] * len(self.key)
+        return [(row, self.part, key, None) for row, key in enumerate(keys)]
+
+    def task(self, root: Path, file: int) -> FileTask:
+        vector = vector_of(root, self.deleted, self.inline)
+        return FileTask(file, NAME, {"p": pa.scalar(self.part, pa.string())}, vector=vector)
+
+    def write(self, root: Path) -> None:
+        columns = {"k": pa.array(self.key, self.type)} if self.key_is_stored else {}
+        table = pa.table({"v": pa.array(range(len(self.key)), pa.int64()), **columns})
+        pq.write_table(table, root / NAME, row_group_size=self.group_rows)
+
+    def filter(self) -> tuple[KeyFilter, list[int | None]]:
+        arrays = [pa.array([row[0] for row in self.source], self.type), pa.array([row[1] for row in self.source], pa.string())]
+        keys, ranks = build_filter(["k", "p"], arrays, self.null_safe)
+        return keys, ranks.to_pylist()
+
+    def matches(self) -> list[int]:
+        """The living rows whose key a source row has."""
+        wanted = {self.key_of(row) for row in self.source} - {None}
+        return [row[0] for row in self.rows if self.key_of((row[2], row[1])) in wanted and row[0] not in self.deleted]
+
+    def rank_of(self, ranks: list[int | None]) -> dict[Any, int | None]:
+        return {self.key_of(row): rank for row, rank in zip(self.source, ranks, strict=True)}
+
+    def key_of(self, row: tuple[Any, Any]) -> tuple[Any, Any] | None:
+        lost = any(value is None and not safe for value, safe in zip(row, self.null_safe, strict=True))
+        return None if lost else (equal_in_spark(row[0]), row[1])
+
+
+@st.composite
+def scans(draw: st.DrawFn) -> Scan:
+    type = draw(types)
+    source, key = draw(columns_alike(type, draw(st.integers(0, 6)), draw(st.integers(1, 20))))
+    parts = st.sampled_from(["x", "y", None])
+    return Scan(
+        type,
+        key,
+        draw(parts),
+        [(value, draw(parts)) for value in source],
+        [draw(st.booleans()), draw(st.booleans())],
+        draw(st.integers(1, 8)),
+        draw(st.sampled_from([True, True, True, False])),
+        draw(st.booleans()),
+        draw(st.just(set()) | st.sets(st.integers(0, len(key) - 1))),
+        draw(st.booleans()),
+    )
+
+
+def scanned(spec: ScanSpec, task: FileTask) -> list[tuple[Any, ...]]:
+    batches = list(scan_file(spec, task))
+    assert all(batch.schema == spec.output for batch in batches)
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+@examples
+@given(scans(), st.integers(1, 5), st.booleans())
+def test_a_filtered_scan_gives_the_rows_that_a_search_row_by_row_gives(found: Scan, shares: int, every: bool) -> None:
+    keys, ranks = found.filter()
+    kept = [row for row in range(len(found.rows)) if row not in found.deleted] if every else found.matches()
+    expected = [(*found.rows[row], 7, row) for row in kept]
+    if found.ranked:
+        rank_of = found.rank_of(ranks)
+        expected = [(*row, rank_of.get(found.key_of((row[2], row[1])))) for row in expected]
+    with folder() as root:
+        found.write(root)
+        spec = ScanSpec(store_at(root), found.schema, keys, found.ranked, ALWAYS if every else None)
+        task = found.task(root, 7)
+        parts = [scanned(spec, replace(task, share=(number, shares))) for number in range(shares)]
+    assert bag(row for part in parts for row in part) == bag(expected)
+
+
+@examples
+@given(scans(), st.integers(1, 30))
+def test_shares_cover_each_living_row_once(found: Scan, shares: int) -> None:
+    with folder() as root:
+        found.write(root)
+        spec = ScanSpec(store_at(root), found.schema)
+        task = found.task(root, 0)
+        parts = [scanned(spec, replace(task, share=(number, shares))) for number in range(shares)]
+    assert bag(row for part in parts for row in part) == bag(
+        (*row, 0, row[0]) for row in found.rows if row[0] not in found.deleted
+    )
+
+
+@examples
+@given(scans())
+def test_a_row_group_that_holds_a_match_is_never_skipped(found: Scan) -> None:
+    keys, _ = found.filter()
+    groups = {row // found.group_rows for row in found.matches()}
+    with folder() as root:
+        found.write(root)
+        file = open_parquet(str(root / NAME))
+        partition = {"p": pa.scalar(found.part, pa.string())}
+        assert all(may_contain(file, group, keys, found.schema, partition) for group in groups)
+
+
+@examples
+@given(st.data())
+def test_a_narrower_column_in_the_file_is_searched_as_the_tables_type(data: st.DataObject) -> None:
+    wanted, stored = data.draw(st.sampled_from(list(NARROW.items())))
+    source, key = data.draw(columns_alike(stored, 3, 10))
+    keys, _ = build_filter(["k"], [pa.array(source, wanted)], [False])
+    with folder() as root:
+        pq.write_table(pa.table({"k": pa.array(key, stored)}), root / NAME, row_group_size=3)
+        found = scanned(ScanSpec(store_at(root), pa.schema([("k", wanted)]), keys), FileTask(0, NAME, {}))
+    held = {equal_in_spark(value) for value in source} - {None}
+    assert [row for _, _, row in found] == [row for row, value in enumerate(key) if equal_in_spark(value) in held]
+
+
+def spec_of(root: Path, table: pa.Table, keys: dict[str, Any], group_rows: int = 2, **options: Any) -> ScanSpec:
+    """A scan of all columns of a new file with the given source keys."""
+    pq.write_table(table, root / NAME, row_group_size=group_rows)
+    schema = options.pop("schema", table.schema)
+    arrays = [pa.array(values, schema.field(name).type) for name, values in keys.items()]
+    return ScanSpec(store_at(root), schema, build_filter(list(keys), arrays, [False] * len(keys))[0], **options)
+
+
+@pytest.mark.parametrize(
+    ("values", "absent"),
+    [
+        (pa.array([1, 2, 8, 9]), 5),
+        (pa.array(["b", "c", "x", "y"]), "m"),
+        (pa.array([DAY.replace(year=year) for year in (1990, 1991, 2001, 2002)]), DAY),
+    ],
+    ids=["integers", "strings", "dates"],
+)
+def test_row_groups_are_skipped_by_their_statistics(tmp_path: Path, values: pa.Array, absent: Any) -> None:
+    table = pa.table({"k": values})
+    first, second = table["k"][0].as_py(), table["k"][2].as_py()
+    for keys, expected in (([first], [True, False]), ([second], [False, True]), ([first, second], [True, True])):
+        spec = spec_of(tmp_path, table, {"k": keys})
+        file = open_parquet(str(tmp_path / NAME))
+        assert spec.keys is not None
+        assert [may_contain(file, group, spec.keys, table.schema, {}) for group in (0, 1)] == expected
+    spec = spec_of(tmp_path, table, {"k": [absent]})
+    assert scanned(spec, FileTask(0, NAME, {})) == []
+
+
+def test_statistics_of_a_file_that_has_none_skip_nothing(tmp_path: Path) -> None:
+    table = pa.table({"k": [1, 2]})
+    spec = spec_of(tmp_path, table, {"k": [2]})
+    pq.write_table(table, tmp_path / NAME, write_statistics=False)
+    assert scanned(spec, FileTask(0, NAME, {})) == [(2, 0, 1)]
+
+
+@pytest.mark.parametrize("name", ["a.b", "b"])
+def test_a_nested_field_that_reads_like_the_key_does_not_skip_row_groups(tmp_path: Path, name: str) -> None:
+    table = pa.table({name: [5], "a": [{"b": 900}]})
+    spec = spec_of(tmp_path, table, {name: [5]})
+    assert [row[-1] for row in scanned(spec, FileTask(0, NAME, {}))] == [0]
+
+
+def test_data_columns_are_read_for_row_groups_with_candidates_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[int, list[str]]] = []
+    original = scan.read_columns
+
+    def recorded(file: Any, group: int, schema: pa.Schema, partition: Any) -> pa.Table:
+        read.append((group, schema.names))
+        return original(file, group, schema, partition)
+
+    monkeypatch.setattr(scan, "read_columns", recorded)
+    table = pa.table({"k": [1, 3, 5, 9, 2, 8], "v": list("abcdef")})
+    spec = spec_of(tmp_path, table, {"k": [2, 4]})
+    assert scanned(spec, FileTask(0, NAME, {})) == [(2, "e", 0, 4)]
+    assert read == [(0, ["k"]), (2, ["k"]), (2, ["v"])]
+
+
+def test_a_row_group_without_living_rows_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"k": range(6)}), tmp_path / NAME, row_group_size=2)
+    read: list[int] = []
+    original = scan.read_columns
+    monkeypatch.setattr(scan, "read_columns", lambda file, group, *rest: read.append(group) or original(file, group, *rest))
+    task = FileTask(0, NAME, {}, vector=vector_of(tmp_path, [0, 2, 3]))
+    found = scanned(ScanSpec(store_at(tmp_path), pa.schema([("k", pa.int64())])), task)
+    assert [row[0] for row in found] == [1, 4, 5]
+    assert read == [0, 2]
+
+
+@examples
+@given(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9), min_size=1), st.integers(1, 4))
+def test_rows_among_those_of_one_vector_and_not_of_the_other(deleted: set[int], among: set[int], group_rows: int) -> None:
+    with folder() as root:
+        pq.write_table(pa.table({"k": range(10)}), root / NAME, row_group_size=group_rows)
+        task = FileTask(0, NAME, {}, vector=vector_of(root, deleted), among=vector_of(root, among))
+        found = scanned(ScanSpec(store_at(root), pa.schema([("k", pa.int64())])), task)
+    assert [row[0] for row in found] == sorted(among - deleted)
+
+
+def test_columns_come_out_by_logical_name(tmp_path: Path) -> None:
+    fields = [pa.field("v", pa.string(), metadata={PHYSICAL: b"col-2"}), pa.field("k", pa.int64(), metadata={PHYSICAL: b"col-1"})]
+    stored = pa.table({"col-1": [1, 2, 3], "col-2": ["a", "b", "c"]})
+    spec = spec_of(tmp_path, stored, {"k": [3, 1]}, schema=pa.schema(fields))
+    assert scanned(spec, FileTask(4, NAME, {})) == [("a", 1, 4, 0), ("c", 3, 4, 2)]
+
+
+def test_legacy_int96_timestamps_keep_years_that_nanoseconds_cannot_hold(tmp_path: Path) -> None:
+    moments = [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)]
+    table = pa.table({"k": pa.array(moments, UTC_TIME)})
+    pq.write_table(table, tmp_path / NAME, use_deprecated_int96_timestamps=True)
+    keys, _ = build_filter(["k"], [table["k"]], [False])
+    assert scanned(ScanSpec(store_at(tmp_path), table.schema, keys), FileTask(0, NAME, {})) == [
+        (moment, 0, row) for row, moment in enumerate(moments)
+    ]
+
+
+def test_a_scan_of_no_columns_gives_positions(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"v": [1, 2, 3]}), tmp_path / NAME, row_group_size=2)
+    assert scanned(ScanSpec(store_at(tmp_path), pa.schema([])), FileTask(1, NAME, {})) == [(1, 0), (1, 1), (1, 2)]
+
+
+def test_the_output_schema_ends_with_the_position_and_the_rank_if_asked_for(tmp_path: Path) -> None:
+    spec = ScanSpec(store_at(tmp_path), pa.schema([("v", pa.int64())]))
+    assert spec.output == pa.schema([("v", pa.int64()), *POSITION_FIELDS])
+    assert replace(spec, ranked=True).output.names == ["v", FILE, ROW, RANK]
