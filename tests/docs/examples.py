@@ -1,7 +1,7 @@
 """The examples of a Markdown page: its fenced blocks as things that can be run and compared. Knows nothing of what they do.
 
-A block of `python` or `sql` runs; a block of `text` behind it is what it must have printed, `...` standing for anything.
-`<!-- not run: reason -->` above a block keeps it from running; `<!-- setup` up to `-->` is Python that readers don't see.
+A block of `python` runs; a block of `text` behind it is what it must have printed. `<!-- not run: reason -->` above a block
+keeps it from running. `<!-- setup` up to `-->` is Python that readers don't see: README.md has such blocks, the guide none.
 """
 
 from __future__ import annotations
@@ -11,32 +11,28 @@ import doctest
 import io
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-
-import deltamerge
-
-PLACE = "/data"
+# Where the examples' tables are, as readers see it.
+PLACES = ("/data", "/tmp/deltamerge")
 _BLOCK = re.compile(
     r"^(?P<indent>[ ]*)```(?P<language>\w+)?[^\n]*\n(?P<text>.*?)^(?P=indent)```[ ]*$|^<!-- setup\n(?P<setup>.*?)^-->[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
 _NOT_RUN = re.compile(r"<!-- not run: [^\n]+ -->\s*\Z")
-_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One thing to run: `language` is python or sql, `line` the page's line where its text begins, `output` what it prints."""
+    """Python to run: `line` is the page's line where its text begins, `output` what it prints, `hidden` what no reader sees."""
 
-    language: str
     text: str
     line: int
     output: str | None = None
+    hidden: bool = False
 
 
 def examples_of(page: str) -> Iterator[Example]:
@@ -46,44 +42,50 @@ def examples_of(page: str) -> Iterator[Example]:
         line = page.count("\n", 0, found.start()) + 2
         if found["language"] == "text":
             if waiting is not None:
-                yield Example(waiting.language, waiting.text, waiting.line, textwrap.dedent(found["text"]))
+                yield Example(waiting.text, waiting.line, textwrap.dedent(found["text"]))
             waiting = None
             continue
         if waiting is not None:
             yield waiting
         waiting = None
         if found["setup"] is not None:
-            yield Example("python", found["setup"], line)
-        elif found["language"] in ("python", "sql") and not _NOT_RUN.search(page, 0, found.start()):
-            waiting = Example(found["language"], textwrap.dedent(found["text"]), line)
+            yield Example(found["setup"], line, hidden=True)
+        elif found["language"] == "python" and not _NOT_RUN.search(page, 0, found.start()):
+            waiting = Example(textwrap.dedent(found["text"]), line)
     if waiting is not None:
         yield waiting
 
 
-def run_page(path: Path, spark: SparkSession, folder: Path) -> Iterator[tuple[Example, str]]:
-    """Run a page's examples in one namespace, the paths below /data being below `folder`; each with what it printed."""
-    namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}
+def run_page(path: Path, folder: Path, names: Mapping[str, Any] | None = None) -> Iterator[tuple[Example, str]]:
+    """Run a page's examples in one namespace that has only `names`; each with what it printed.
+
+    The tables are below `folder` instead of where readers have them.
+    """
+    namespace: dict[str, Any] = {"__name__": "__main__", **(names or {})}
+    folders = {f"{place}/": f"{folder}/{n}/" for n, place in enumerate(PLACES)}
     for example in examples_of(path.read_text(encoding="utf-8")):
-        text = example.text.replace(f"{PLACE}/", f"{folder}/")
+        text = example.text
+        for place, own in folders.items():
+            text = text.replace(place, own)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            runner(example, path)(text, namespace)
-        yield example, printed.getvalue().replace(f"{folder}/", f"{PLACE}/")
+            # Tracebacks name the page and the line.
+            exec(compile("\n" * (example.line - 1) + text, str(path), "exec"), namespace)
+        shown = printed.getvalue()
+        for place, own in folders.items():
+            shown = shown.replace(own, place)
+        yield example, shown
 
 
-def runner(example: Example, path: Path) -> Callable[[str, dict[str, Any]], None]:
-    """What runs an example's text in a namespace; tracebacks name the page and the line."""
+def same_output(expected: str, printed: str, wildcards: bool = False) -> bool:
+    """Whether an example printed what the page shows, but for blanks at the ends of lines and blank lines at the end.
 
-    def python(text: str, namespace: dict[str, Any]) -> None:
-        exec(compile("\n" * (example.line - 1) + text, str(path), "exec"), namespace)
-
-    def sql(text: str, namespace: dict[str, Any]) -> None:
-        frame: DataFrame = deltamerge.sql(namespace["spark"], text)
-        frame.show()
-
-    return python if example.language == "python" else sql
+    With `wildcards` three dots stand for anything.
+    """
+    if wildcards:
+        return doctest.OutputChecker().check_output(_trimmed(expected), _trimmed(printed), doctest.ELLIPSIS)
+    return _trimmed(expected) == _trimmed(printed)
 
 
-def same_output(expected: str, printed: str) -> bool:
-    """Whether an example printed what the page shows; the amount of blanks and blank lines at the end do not count."""
-    return doctest.OutputChecker().check_output(expected, printed, _FLAGS)
+def _trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip("\n")
