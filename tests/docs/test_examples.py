@@ -21,9 +21,8 @@ PAGES = [
 @pytest.mark.parametrize("path", PAGES, ids=[path.relative_to(ROOT).as_posix() for path in PAGES])
 def test_a_page_s_examples_run(path: Path, spark: SparkSession, tmp_path: Path) -> None:
     """A page of the guide makes its session itself, and every table and view that it uses."""
-    for table in spark.catalog.listTables():
-        if table.isTemporary:
-            spark.catalog.dropTempView(table.name)
+    for view in spark.sql("SHOW VIEWS").where("isTemporary").collect():
+        spark.catalog.dropTempView(view.viewName)
     ran = 0
     for example, printed in run_page(path, tmp_path, {"spark": spark} if path == README else None):
         expected = example.output
