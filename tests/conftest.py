@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from pyspark.sql import SparkSession
 
+from deltamerge.budgets import using
 from tests.java import INTERPRETED, PLACELESS, QUICK_JAVA, SOCKETS
 from tests.sampling import covering, half, others, single
 
@@ -76,6 +78,13 @@ def _runs_on_stores(item: pytest.Item) -> bool:
 
 def _fixtures(item: pytest.Item) -> set[str]:
     return set(getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture
+def limit() -> Iterator[Callable[..., None]]:
+    """Gives merges other budgets from now on, by the names that `Budgets` has."""
+    with ExitStack() as stack:
+        yield lambda **limits: stack.enter_context(using(**limits))
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge.execute import bloom as bloom_module
+from deltamerge.budgets import using
 from tests.cases.format import Call, Case
 from tests.cases.tables import Rows, Tables, content, feed, last_commit, newest, source_view
-from tests.e2e.tables import hold_no_source
+from tests.e2e.tables import LARGE_SOURCES
 
 _TARGET = re.compile(r"(?i)(\bINTO\s+)t\b(\s+AS\s+\w+|\s+(?!USING\b)\w+)?")
 _CONDITION = re.compile(r"\[([A-Z_][A-Z0-9_]{5,}(?:\.[A-Z0-9_]+)*)\]")
@@ -37,9 +36,7 @@ class Engine:
 @contextlib.contextmanager
 def large_sources() -> Iterator[None]:
     """Every source counts as too large to be held, and a filter of its keys as worth its while."""
-    with pytest.MonkeyPatch.context() as patches:
-        hold_no_source(patches)
-        patches.setattr(bloom_module, "_ROWS_A_KEY", 0)
+    with using(**LARGE_SOURCES, bloom_rows_per_key=0):
         yield
 
 

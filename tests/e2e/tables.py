@@ -24,7 +24,6 @@ import deltamerge
 from deltamerge.commands import write as write_module
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.table.actions import AddFile
-from deltamerge.spark.source import source as source_module
 from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import write_spec
 from deltamerge.tables import DeltaTable
@@ -100,10 +99,8 @@ def conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
             spark.conf.unset(name)
 
 
-def hold_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every source counts as too large to be held by the driver."""
-    for name in ("_TRUSTED_BYTES", "COLLECTED_BYTES"):
-        monkeypatch.setattr(source_module, name, -1)
+# With these limits every source is too large for the driver.
+LARGE_SOURCES: Mapping[str, int] = {"trusted_estimate_bytes": -1, "collected_bytes": -1}
 
 
 def noted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[Any]:

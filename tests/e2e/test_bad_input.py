@@ -24,9 +24,9 @@ from pyspark.errors import (
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from deltamerge.budgets import DEFAULTS
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.spark.session.adapter import estimated_bytes
-from deltamerge.spark.source.source import COLLECTED_BYTES
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.refusals import refused
 from tests.e2e.tables import make, source
@@ -240,7 +240,7 @@ def small(spark: SparkSession) -> DataFrame:
 def checkpointed(spark: SparkSession) -> DataFrame:
     """100 rows of which Spark expects very many more, or can't say, so that they are not collected at once."""
     rows = spark.range(5000).crossJoin(spark.range(5000).withColumnRenamed("id", "j")).where("j = 0 and id < 100").drop("j")
-    assert (estimated_bytes(rows) or COLLECTED_BYTES) >= COLLECTED_BYTES
+    assert (estimated_bytes(rows) or DEFAULTS.collected_bytes) >= DEFAULTS.collected_bytes
     return rows
 
 

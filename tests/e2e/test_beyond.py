@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from deltamerge.exceptions import (
 from deltamerge.merge import run
 from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import files_below, refused
-from tests.e2e.tables import conf, content, hold_no_source, make, source, version
+from tests.e2e.tables import LARGE_SOURCES, conf, content, make, source, version
 
 SCHEMA = "id int, v string, n int"
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "c", 30)]
@@ -259,12 +260,12 @@ def _losing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, times: int) ->
 
 @pytest.mark.parametrize(("times", "works"), [(2, True), (3, False)])
 def test_a_lost_source_is_evaluated_again_at_most_three_times(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, works: bool
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], times: int, works: bool
 ) -> None:
     if not hasattr(spark, "_jsc"):
         pytest.skip("a Connect client can't drop the server's blocks")
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
-    hold_no_source(monkeypatch)
+    limit(**LARGE_SOURCES)
     changes = spark.range(1, 3).select(F.col("id").cast("int")).alias("s")
     merge = table.merge(changes, "t.id = s.id").whenMatchedDelete()
     losses = _losing(spark, monkeypatch, times)
@@ -278,9 +279,9 @@ def test_a_lost_source_is_evaluated_again_at_most_three_times(
 
 
 def test_a_large_source_that_fails_says_so_in_this_librarys_terms(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None]
 ) -> None:
-    hold_no_source(monkeypatch)
+    limit(**LARGE_SOURCES)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
     wrong = spark.range(3).selectExpr("CAST(concat('a', id) AS INT) AS id").groupBy("id").count().alias("s")
     merge = table.merge(wrong, "t.id = s.id").whenMatchedDelete()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge.execute import apply, execute, matching
+from deltamerge.merge.execute import execute
 from deltamerge.spark.session.adapter import estimated_bytes
 from deltamerge.tables import DeltaMergeBuilder
-from tests.e2e.tables import conf, content, hold_no_source, make, noted, source
+from tests.e2e.tables import LARGE_SOURCES, conf, content, make, noted, source
 
 SCHEMA = "k int, v int, w string"
 ROWS = [(1, 10, "a"), (2, 20, "b"), (3, 30, "c"), (4, 40, "d"), (None, 50, "e")]
@@ -22,17 +23,16 @@ def vectors(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(params=["held", "jobs", "too many", "too wide", "large", "join"])
-def strategy(request: pytest.FixtureRequest, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> object:
+def strategy(request: pytest.FixtureRequest, spark: SparkSession, limit: Callable[..., None]) -> object:
     """Where rows are matched: in this process, by tasks, by a join for four reasons. The name of the strategy."""
     if request.param == "jobs":
-        for step in (apply, matching):
-            monkeypatch.setattr(step, "DRIVER_BYTES", -1)
+        limit(driver_match_bytes=-1, driver_write_bytes=-1)
     if request.param == "too many":
-        monkeypatch.setattr(matching, "MOST_PAIRS", 2)
+        limit(match_rows=2)
     if request.param == "too wide":
-        monkeypatch.setattr(matching, "MOST_BYTES", 20)
+        limit(match_bytes=20)
     if request.param == "large":
-        hold_no_source(monkeypatch)
+        limit(**LARGE_SOURCES)
     with conf(spark, {"spark.deltamerge.strategy": "join" if request.param == "join" else "auto"}):
         yield "arrow" if request.param in ("held", "jobs") else "join"
 
@@ -93,11 +93,17 @@ def test_a_size_that_spark_does_not_know_is_no_estimate(spark: SparkSession) -> 
 @pytest.mark.parametrize("where", ["t.k >= 90", "t.k >= 90 AND t.w <> 'w95'", "t.k IN (91, 92, 93) OR t.k > 95"])
 @pytest.mark.parametrize("process", ["here", "tasks"])
 def test_only_rows_that_a_clause_may_change_are_brought_along(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vectors: bool, process: str, where: str
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: Callable[..., None],
+    vectors: bool,
+    process: str,
+    where: str,
 ) -> None:
     if process == "tasks":
-        monkeypatch.setattr(matching, "DRIVER_BYTES", -1)
-    monkeypatch.setattr(matching, "MOST_PAIRS", 20)
+        limit(driver_match_bytes=-1)
+    limit(match_rows=20)
     found = noted(monkeypatch, execute, "match")
     rows = [(key, key, f"w{key}") for key in sorted(range(100), key=lambda key: key % 7)]
     changes = source(spark, SCHEMA, [(key, 1000, "new") for key in (3, 50, 90, 99, 200)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from pyspark.sql import SparkSession
 import deltamerge
 from deltamerge.log.replay.table import open_log
 from deltamerge.tables import DeltaTable
-from deltamerge.worker.write import rewrite
 from tests.e2e.tables import source
 
 pytestmark = pytest.mark.local(reason="the clone is made with files")
@@ -32,10 +32,10 @@ def clone(original: Path, path: Path, spelling: str) -> None:
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("spelling", ["{}", "file:{}", "file://{}"])
 def test_a_clone_is_written_into_itself(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, small: bool
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], spelling: str, small: bool
 ) -> None:
     if not small:
-        monkeypatch.setattr(rewrite, "SMALL_FILE", 0)
+        limit(small_file_bytes=0)
     original, path = tmp_path / "original", tmp_path / "clone"
     rows = spark.range(20).selectExpr("id", "id % 2 AS p").coalesce(1)
     deltamerge.write(rows, str(original), partition_by=["p"])

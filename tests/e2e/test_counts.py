@@ -6,6 +6,7 @@ row groups, 24 columns, and a warm snapshot; the source is a Parquet file, which
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from benchmarks.engines import merge_of
 from benchmarks.tables import fresh_copy, table_path
 from pyspark.sql import SparkSession
 
-from deltamerge.merge.execute import apply, matching
 from deltamerge.tables import DeltaTable
 from tests.e2e.counting import Counts, Ledger, rises
 
@@ -99,6 +99,7 @@ def test_a_merge_costs_no_more(
     folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    limit: Callable[..., None],
     case: BenchCase,
     where: str,
     way: str,
@@ -107,8 +108,7 @@ def test_a_merge_costs_no_more(
     shape = PARTITIONED if case is PARTITIONS else SHAPE
     fresh_copy(table_path(folder, shape), shape, tmp_path / "table", way == MARK, case.feed)
     if where == JOBS:
-        for step in (apply, matching):
-            monkeypatch.setattr(step, "DRIVER_BYTES", -1)
+        limit(driver_match_bytes=-1, driver_write_bytes=-1)
     table = DeltaTable.forPath(spark, str(tmp_path / "table"))
     source = spark.read.parquet(str(case.batch(folder / "batches", shape)))
     merge = merge_of(table, source, case, shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
-import deltamerge.merge.execute.apply as apply
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge import commit as commit_step
 from tests.e2e.feeds import VECTORS, change_files, changes, feed_table
@@ -29,10 +29,10 @@ def properties(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture(params=[False, True], ids=["driver", "tasks"])
-def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def tasks(request: pytest.FixtureRequest, limit: Callable[..., None]) -> None:
     """Files are changed in this process, or by Spark's tasks."""
     if request.param:
-        monkeypatch.setattr(apply, "DRIVER_BYTES", -1)
+        limit(driver_write_bytes=-1)
 
 
 @pytest.mark.usefixtures("tasks")

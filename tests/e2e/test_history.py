@@ -24,7 +24,7 @@ from deltamerge.exceptions import (
 from deltamerge.merge import run
 from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import refused
-from tests.e2e.tables import conf, content, hold_no_source, make, version
+from tests.e2e.tables import LARGE_SOURCES, conf, content, make, version
 
 SCHEMA = "id int, city string, note string, valid_from int, valid_to int, is_current boolean"
 CHANGES = "id int, city string, note string, at int"
@@ -308,10 +308,10 @@ def merged(rows: list[Row], changes: list[Row]) -> list[Row]:
 @pytest.mark.usefixtures("strategy")
 @pytest.mark.parametrize(("vectors", "large"), [(False, True), (True, False)], ids=["rewritten-checkpointed", "marked-collected"])
 def test_random_batches_make_the_history_of_their_changes(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vectors: bool, large: bool
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], vectors: bool, large: bool
 ) -> None:
     if large:
-        hold_no_source(monkeypatch)
+        limit(**LARGE_SOURCES)
     random_of = random.Random(7 * vectors)
     table = make(spark, tmp_path / "t", SCHEMA, [], vectors=vectors)
     expected: list[Row] = []
@@ -335,10 +335,12 @@ def test_random_batches_make_the_history_of_their_changes(
         expected = after
 
 
-def test_changes_that_are_lost_are_evaluated_again(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_that_are_lost_are_evaluated_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
+) -> None:
     if not hasattr(spark, "_jsc"):
         pytest.skip("a Connect client can't drop the server's blocks")
-    hold_no_source(monkeypatch)
+    limit(**LARGE_SOURCES)
     table = make(spark, tmp_path / "t", SCHEMA, [])
     tries: list[int] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,10 @@ def test_inserted_rows_get_the_next_numbers(spark: SparkSession, tmp_path: Path,
     assert actions_of(path, version(path), "metaData") == []
 
 
-def test_many_inserting_tasks_share_no_number(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_inserting_tasks_share_no_number(spark: SparkSession, tmp_path: Path, limit: Callable[..., None]) -> None:
     path = tmp_path / "t"
     make(path)
-    monkeypatch.setattr("deltamerge.merge.execute.execute._INSERT_BYTES", 2_000)
+    limit(insert_task_bytes=2_000)
     spark.conf.set("spark.deltamerge.strategy", "join")
     frame = spark.range(1_000).selectExpr("CAST(id AS INT) AS k", "CAST(id AS STRING) AS v").alias("s")
     merge(spark, path, frame).whenNotMatchedInsert(values=INSERT).execute()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,8 @@ from pyspark.sql import functions as F
 import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge.execute import execute
-from deltamerge.merge.plan import kept
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
-from tests.e2e.tables import conf, content, hold_no_source, make, noted, source, version
+from tests.e2e.tables import LARGE_SOURCES, conf, content, make, noted, source, version
 from tests.e2e.vectors import vectors_of
 
 SCHEMA = "id int, part string, n int, name string, s struct<a: int, b: array<string>>, m map<string, double>"
@@ -87,8 +87,10 @@ def test_a_column_of_the_target_is_copied(spark: SparkSession, tmp_path: Path) -
     assert rows_of(spark, tmp_path / "t") == {row[0]: row for row in ROWS} | changed
 
 
-def test_rows_that_are_too_many_are_read_twice(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "KEPT_BYTES", 0)
+def test_rows_that_are_too_many_are_read_twice(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
+) -> None:
+    limit(early_bytes=0)
     plans = noted(monkeypatch, execute, "with_kept")
     merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
     assert plans == [None]
@@ -96,14 +98,16 @@ def test_rows_that_are_too_many_are_read_twice(spark: SparkSession, tmp_path: Pa
 
 
 def test_rows_that_turn_out_too_large_are_read_twice(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
 ) -> None:
     plans, matches = noted(monkeypatch, execute, "with_kept"), noted(monkeypatch, execute, "match")
-    monkeypatch.setattr(execute, "KEPT_BYTES", 100)
-    merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
+    limit(early_bytes=1_000)
+    table = make(spark, tmp_path / "t", "id int, k int, name string", [(n, n % 2, "a") for n in range(400)], vectors=True)
+    changes = source(spark, "k int, name string", [(1, "b")])
+    table.merge(changes, "t.k = s.k").whenMatchedUpdate(set={"name": "s.name"}).execute()
     assert plans != [None]
     assert [found is None for found in matches] == [True, False]
-    assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")
+    assert content(spark, tmp_path / "t") == [(n, n % 2, "ab"[n % 2]) for n in range(400)]
 
 
 @pytest.mark.parametrize("property", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
@@ -186,8 +190,8 @@ def test_several_source_rows_for_a_target_row_are_refused(spark: SparkSession, t
     assert version(tmp_path / "t") == 0
 
 
-def test_a_source_that_is_not_held_is_joined(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold_no_source(monkeypatch)
+def test_a_source_that_is_not_held_is_joined(spark: SparkSession, tmp_path: Path, limit: Callable[..., None]) -> None:
+    limit(**LARGE_SOURCES)
     with conf(spark, {"spark.deltamerge.strategy": "auto"}):
         merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
     assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")

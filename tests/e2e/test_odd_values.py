@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import DeltaInvariantViolationException
-from deltamerge.merge.execute import execute
 from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import refused
 from tests.e2e.tables import content, make, source
@@ -53,8 +53,8 @@ def test_a_partition_moment_without_a_zone_is_one_of_the_session(spark: SparkSes
 
 
 @pytest.mark.parametrize("schema", ["id int, m map<string,int>", "m map<string,int>"])
-def test_many_inserted_rows_with_maps(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: str) -> None:
-    monkeypatch.setattr(execute, "_INSERT_BYTES", 1)
+def test_many_inserted_rows_with_maps(spark: SparkSession, tmp_path: Path, limit: Callable[..., None], schema: str) -> None:
+    limit(insert_task_bytes=1)
     row = (1, {"k": 1})[-len(schema.split(", ")) :]
     table = make(spark, tmp_path / "t", schema, [row])
     table.merge(source(spark, schema, [row, row]), "false").whenNotMatchedInsertAll().execute()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,8 @@ from pyspark.sql import SparkSession
 
 from deltamerge.merge import run
 from deltamerge.merge.execute import execute
-from deltamerge.merge.plan import routing
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
-from tests.e2e.tables import conf, hold_no_source, make, noted
+from tests.e2e.tables import LARGE_SOURCES, conf, make, noted
 
 SCHEMA = "k long, v int, w string"
 ROWS = [(n, 10 * n, f"w{n}") for n in range(40)]
@@ -39,11 +39,9 @@ def upsert(spark: SparkSession, table: Path, source: Path) -> DeltaMergeBuilder:
 @pytest.mark.classic
 @pytest.mark.xfail(reason="the preview lets Spark read a source by whose footers files were pruned", strict=True)
 def test_a_source_that_changes_meanwhile_is_evaluated_anew_as_by_the_merge(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
 ) -> None:
-    hold_no_source(monkeypatch)
-    monkeypatch.setattr(run, "_TABLE_TO_SOURCE", 1e-9)
-    monkeypatch.setattr(routing, "_OWNER_BYTES", 1)
+    limit(**LARGE_SOURCES, deferred_share=1e9, range_task_bytes=1)
     place = tmp_path / "changes.parquet"
     write(place, FEW, 1_700_000_000)
     make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
@@ -63,14 +61,12 @@ def test_a_source_that_changes_meanwhile_is_evaluated_anew_as_by_the_merge(
 @pytest.mark.classic
 @pytest.mark.xfail(reason="the preview reads the source as if the merge could not run again", strict=True)
 def test_a_merge_that_may_run_again_has_the_strategy_that_its_preview_names(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
 ) -> None:
-    hold_no_source(monkeypatch)
+    limit(**LARGE_SOURCES, range_task_bytes=1, hash_least_tasks=2)
     place = tmp_path / "changes.parquet"
     write(place, FEW, 1_700_000_000)
     make(spark, tmp_path / "t", SCHEMA, sorted(ROWS, key=lambda row: row[0] % 7), files=3)
-    monkeypatch.setattr(routing, "_OWNER_BYTES", 1)
-    monkeypatch.setattr(routing, "_LEAST_MEETINGS", 2)
     routed = noted(monkeypatch, execute, "route_merge")
     with conf(spark, {"spark.deltamerge.conflictRetries": "1"}):
         merge = upsert(spark, tmp_path / "t", place)

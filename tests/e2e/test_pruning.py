@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from deltamerge.merge.report import MergeReport
 from deltamerge.spark.stages.target import file_tasks
 from deltamerge.worker.scan.bloom import BloomFilter
 from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
-from tests.e2e.tables import content, hold_no_source, make, noted, source
+from tests.e2e.tables import LARGE_SOURCES, content, make, noted, source
 
 SCHEMA = "id int, day date, v string"
 ROWS: list[tuple[Any, ...]] = [(n, None, f"v{n}") for n in range(30)]
@@ -52,9 +53,9 @@ def test_a_range_leaves_files_closed(spark: SparkSession, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("condition", ["t.id = s.id", "t.id >= s.id AND t.id <= s.id"])
 def test_a_large_sources_limits_leave_files_closed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], condition: str
 ) -> None:
-    hold_no_source(monkeypatch)
+    limit(**LARGE_SOURCES)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     changes = source(spark, "id int, v string", [(12, "x"), (17, "y"), (None, "z")])
     report = table.merge(changes, condition).whenMatchedUpdate(set={"v": "s.v"}).run()
@@ -62,8 +63,8 @@ def test_a_large_sources_limits_leave_files_closed(
     assert content(spark, tmp_path / "t")[12] == (12, None, "x")
 
 
-def test_a_large_source_of_many_types(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold_no_source(monkeypatch)
+def test_a_large_source_of_many_types(spark: SparkSession, tmp_path: Path, limit: Callable[..., None]) -> None:
+    limit(**LARGE_SOURCES)
     schema = "d date, s string, t timestamp, x decimal(9,2), n timestamp_ntz"
     query = "DATE'{0}' d, '{0}' s, TIMESTAMP'{0}' t, CAST({1} AS DECIMAL(9,2)) x, TIMESTAMP_NTZ'{0}' n"
     years = ["1970-01-02", "2000-01-01", "9998-01-01"]
@@ -76,9 +77,9 @@ def test_a_large_source_of_many_types(spark: SparkSession, tmp_path: Path, monke
 
 
 @pytest.fixture
-def large(monkeypatch: pytest.MonkeyPatch) -> None:
+def large(limit: Callable[..., None]) -> None:
     """Every source counts as too large to be held."""
-    hold_no_source(monkeypatch)
+    limit(**LARGE_SOURCES)
 
 
 @pytest.fixture

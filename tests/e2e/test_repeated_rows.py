@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from deltamerge.errors import ResultTooLargeError
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.merge.execute import local_changes, matching
+from deltamerge.merge.execute import matching
 from deltamerge.tables import DeltaMergeBuilder
 from tests.e2e.tables import content, make, source
 
@@ -39,10 +40,10 @@ FORMS = {
 @pytest.mark.parametrize("form", list(FORMS))
 @pytest.mark.parametrize("room", [None, 900], ids=["held", "too large"])
 def test_changes_that_are_too_large_are_made_by_a_join(
-    spark: SparkSession, tmp_path: Path, merge: DeltaMergeBuilder, monkeypatch: pytest.MonkeyPatch, form: str, room: int | None
+    spark: SparkSession, tmp_path: Path, merge: DeltaMergeBuilder, limit: Callable[..., None], form: str, room: int | None
 ) -> None:
     if room is not None:
-        monkeypatch.setattr(local_changes, "MOST_BYTES", room)
+        limit(changed_bytes=room)
     values, condition, expected = FORMS[form]
     merge = merge.whenMatchedUpdate(condition, values)
     assert merge.preview().strategy == ("arrow" if room is None else "route" if form == "copies" else "join")
@@ -54,9 +55,9 @@ def test_changes_that_are_too_large_are_made_by_a_join(
 
 
 def test_ambiguous_changes_that_are_too_large_are_refused_all_the_same(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(local_changes, "MOST_BYTES", 900)
+    limit(changed_bytes=900)
     table = make(spark, tmp_path / "t", "id int, k int, v string", ROWS, files=3)
     merge = table.merge(source(spark, "k int, v string", [*CHANGES, (1, "again")]), "t.k = s.k")
     with pytest.raises(DeltaMultipleMatchException):
@@ -65,12 +66,16 @@ def test_ambiguous_changes_that_are_too_large_are_refused_all_the_same(
 
 
 def test_spark_joins_where_the_driver_may_not_hold_the_result_of_a_job(
-    spark: SparkSession, tmp_path: Path, merge: DeltaMergeBuilder, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    tmp_path: Path,
+    merge: DeltaMergeBuilder,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: Callable[..., None],
 ) -> None:
     def refused(*given: Any) -> None:
         raise ResultTooLargeError("DELTAMERGE_RESULT_TOO_LARGE", "Total size of serialized results ...")
 
-    monkeypatch.setattr(matching, "DRIVER_BYTES", -1)
+    limit(driver_match_bytes=-1)
     monkeypatch.setattr(matching, "collect", refused)
     assert merge.whenMatchedDelete().run().deleted == 20
     assert content(spark, tmp_path / "t") == [row for row in ROWS if row[1] == 2]

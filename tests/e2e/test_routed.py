@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
+from deltamerge.budgets import using
 from deltamerge.errors import DeltaMergeError, StorageError
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.merge import run
@@ -27,13 +28,10 @@ from deltamerge.merge.plan.routing import Route
 from deltamerge.spark.source import source_files
 from deltamerge.spark.source.source import Source
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
-from deltamerge.worker.join import meet as meet_module
 from deltamerge.worker.join import owned as owned_module
-from deltamerge.worker.join import sized
 from deltamerge.worker.join.pairs import few_of_each
-from deltamerge.worker.write import rewrite
 from tests.e2e.counting import jobs_of
-from tests.e2e.tables import conf, content, hold_no_source, make, noted
+from tests.e2e.tables import LARGE_SOURCES, conf, content, make, noted
 
 DAY = date(2024, 2, 27)
 ROUTED = {"spark.deltamerge.strategy": "route"}
@@ -178,10 +176,9 @@ def tables(spark: SparkSession, folder: Path, given: Random, names: tuple[str, .
     return [folder / name for name in names]
 
 
-def in_pieces(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def in_pieces(limit: Callable[..., None], seed: int) -> None:
     """Files are several tasks', and rows come in more than one piece and are matched in more than one chunk."""
-    monkeypatch.setattr(routing, "_OWNER_BYTES", (1, 2_000, 1 << 20)[seed % 3])
-    monkeypatch.setattr(sized, "_CHUNK_ROWS", (5, 1 << 20)[seed // 3 % 2])
+    limit(range_task_bytes=(1, 2_000, 1 << 20)[seed % 3], chunk_rows=(5, 1 << 20)[seed // 3 % 2])
 
 
 def file_source(spark: SparkSession, place: Path, given: Random, parts: int = 2) -> DataFrame:
@@ -190,33 +187,34 @@ def file_source(spark: SparkSession, place: Path, given: Random, parts: int = 2)
     return spark.read.parquet(str(place))
 
 
-def read_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources that are files are never held, nor kept, however small they are."""
-    hold_no_source(monkeypatch)
-    monkeypatch.setattr(run, "_TABLE_TO_SOURCE", 1 << 40)
+# With these limits sources that are files are never held, nor kept, however small they are.
+READ_BY_WORKERS = {**LARGE_SOURCES, "deferred_share": 0}
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_merges(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_random_merges(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], seed: int
+) -> None:
     given = random_merge(seed)
-    check(spark, tmp_path, monkeypatch, given, seed)
+    check(spark, tmp_path, monkeypatch, limit, given, seed)
 
 
-def check(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, given: Random, seed: int) -> None:
+def check(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], given: Random, seed: int
+) -> None:
     """The merge comes to the same by a join, with the rows that Spark has, and with those that workers read."""
     joined, *sent = tables(spark, folder, given, ("joined", "sent", "read", "sent to meet", "read to meet"))
     changes = spark.createDataFrame(given.changes, given.schema)
     with conf(spark, JOINED):
         expected = ended(joined, spark, changes, given)
-    in_pieces(monkeypatch, seed)
+    in_pieces(limit, seed)
     results = noted(monkeypatch, execute, "route_merge")
     source = file_source(spark, folder / "changes", given)
     specs = noted(monkeypatch, routed, "_source_spec")
     for settings, (held, read) in zip(WAYS.values(), (sent[:2], sent[2:]), strict=True):
         with conf(spark, settings):
             assert ended(held, spark, changes, given) == expected
-            with monkeypatch.context() as patches:
-                read_by_workers(patches)
+            with using(**READ_BY_WORKERS):
                 assert ended(read, spark, source, given) == expected
     if len(expected) > 1 and given.rows and given.changes:
         assert len(results) == 4
@@ -235,9 +233,9 @@ def routes(monkeypatch: pytest.MonkeyPatch) -> list[Route | None]:
 
 
 @pytest.fixture
-def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def apart(limit: Callable[..., None]) -> None:
     """Each file is a task's own."""
-    monkeypatch.setattr(routing, "_OWNER_BYTES", 1)
+    limit(range_task_bytes=1)
 
 
 @pytest.fixture(params=WAYS)
@@ -327,18 +325,15 @@ def test_which_tables_are_not_routed(
 
 @pytest.mark.classic
 def test_keys_meet_where_files_have_no_ranges_of_their_own(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], apart: None
 ) -> None:
-    read_by_workers(monkeypatch)
-    monkeypatch.setattr(routing, "_LEAST_MEETINGS", 2)
+    limit(**READ_BY_WORKERS, hash_least_tasks=2)
     found = routes(monkeypatch)
     changes = parquet(spark, tmp_path / "changes", CHANGES).alias("s")
 
     def merged(name: str, rows: list[tuple[Any, ...]], **limits: int) -> tuple[str, str]:
         table = make(spark, tmp_path / name, SCHEMA, rows, files=3)
-        with monkeypatch.context() as patches:
-            for limit, value in limits.items():
-                patches.setattr(routing, limit, value)
+        with using(**limits):
             merge = LEGAL["upsert"](table.merge(changes, "t.k = s.k"))
             told = merge.explain()
             strategy = merge.preview().strategy
@@ -349,10 +344,10 @@ def test_keys_meet_where_files_have_no_ranges_of_their_own(
     mixed = sorted(ROWS, key=lambda row: row[0] % 7)
     assert merged("apart", ROWS) == ("sent by k", "route")
     assert merged("mixed", mixed) == ("meet by k", "meet")
-    assert merged("too wide", mixed, _HELD_BYTES=100)[1] == "join"
-    assert merged("tasks by the table's keys", mixed, _KEYS_BYTES=40 * 20 // 2) == ("meet by k", "meet")
-    assert merged("too few different keys", mixed, _KEYS_BYTES=40 * 20 // 3) == ("", "join")
-    assert merged("too few for more tasks", mixed, _LEAST_MEETINGS=3) == ("", "join")
+    assert merged("too wide", mixed, exchange_task_rows_bytes=100)[1] == "join"
+    assert merged("tasks by the table's keys", mixed, hash_key_bytes=40 * 20 // 2) == ("meet by k", "meet")
+    assert merged("too few different keys", mixed, hash_key_bytes=40 * 20 // 3) == ("", "join")
+    assert merged("too few for more tasks", mixed, hash_least_tasks=3) == ("", "join")
     changes = changes.where("v > 0")
     assert merged("read by Spark", mixed) == ("meet by k", "join")
     kinds = ["joined" if route is None else f"met by {route.meetings}" if route.meetings else "straight" for route in found]
@@ -374,10 +369,9 @@ class Left:
 
 
 @pytest.fixture
-def left(monkeypatch: pytest.MonkeyPatch, apart: None) -> Left:
+def left(monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], apart: None) -> Left:
     """Sources of merges into tables of which each file is a task's own."""
-    hold_no_source(monkeypatch)
-    monkeypatch.setattr(run, "_TABLE_TO_SOURCE", 1e-9)
+    limit(**LARGE_SOURCES, deferred_share=1e9)
     return Left(noted(monkeypatch, run, "materialize"), routes(monkeypatch))
 
 
@@ -391,15 +385,13 @@ def upserted(rows: list[tuple[Any, ...]], changes: list[tuple[Any, ...]]) -> lis
 
 @pytest.mark.classic
 def test_a_source_that_is_small_beside_the_table_goes_straight_to_its_files(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: Left
+    spark: SparkSession, tmp_path: Path, left: Left
 ) -> None:
     changes = parquet(spark, tmp_path / "changes", FEW).alias("s")
 
     def merged(name: str, rows: list[tuple[Any, ...]] = ROWS, **limits: int) -> str:
         table = make(spark, tmp_path / name, SCHEMA, rows, files=3)
-        with monkeypatch.context() as patches:
-            for limit, value in limits.items():
-                patches.setattr(routing, limit, value)
+        with using(**limits):
             report = LEGAL["upsert"](table.merge(changes, "t.k = s.k")).run()
         assert sorted(str(row) for row in content(spark, tmp_path / name)) == upserted(ROWS, FEW)
         assert report.metrics["numSourceRows"] == len(FEW)
@@ -409,8 +401,8 @@ def test_a_source_that_is_small_beside_the_table_goes_straight_to_its_files(
     assert merged("apart") == "left, straight"
     row = left.sources[-1].bytes // len(FEW)
     fewer = len(ROWS) // 3 - 1  # than a file has
-    assert merged("as many changes as can be held", _HELD_BYTES=fewer * row) == "left, straight"
-    assert merged("too many changes", _HELD_BYTES=(len(FEW) - 1) * row) == "kept, joined"
+    assert merged("as many changes as can be held", exchange_task_rows_bytes=fewer * row) == "left, straight"
+    assert merged("too many changes", exchange_task_rows_bytes=(len(FEW) - 1) * row) == "kept, joined"
     assert merged("mixed", sorted(ROWS, key=lambda row: row[0] % 7)) == "kept, joined"
     with conf(spark, {"spark.deltamerge.conflictRetries": "1"}):
         assert merged("may run again").startswith("kept")
@@ -440,9 +432,10 @@ def test_a_source_whose_files_do_not_tell_its_limits_is_kept(
 @pytest.mark.classic
 @pytest.mark.parametrize("why", ["another file", "too much"])
 def test_a_source_that_can_not_be_left_after_all_is_evaluated_by_spark(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: Left, why: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], left: Left, why: str
 ) -> None:
     place = tmp_path / "changes.parquet"
+    limit(exchange_buffer_bytes=-1 if why == "too much" else 1 << 29)
 
     def write(rows: list[tuple[Any, ...]], time: int) -> None:
         """The rows in a file that is as long whatever the numbers are."""
@@ -461,7 +454,6 @@ def test_a_source_that_can_not_be_left_after_all_is_evaluated_by_spark(
         if why == "another file":
             write(moved, 1_700_000_009)
         else:
-            monkeypatch.setattr(owned_module, "HELD_BYTES", -1)
             monkeypatch.setattr(owned_module, "pairs_of", None)  # it is refused before
         return route_merge(*given)
 
@@ -493,9 +485,9 @@ def test_commits_beyond_a_left_source_s_keys_are_no_conflict(
 
 
 def test_a_row_that_is_hit_twice_is_refused_and_nothing_is_left(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, way: str
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], apart: None, way: str
 ) -> None:
-    read_by_workers(monkeypatch)
+    limit(**READ_BY_WORKERS)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     files = sorted(tmp_path.rglob("*.parquet"))
     source = parquet(spark, tmp_path / "changes", [*CHANGES, (3, 7, "again")])
@@ -509,9 +501,9 @@ def test_a_row_that_is_hit_twice_is_refused_and_nothing_is_left(
 
 
 def test_few_columns_are_joined_where_spark_reads_them_all(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], apart: None
 ) -> None:
-    read_by_workers(monkeypatch)
+    limit(**READ_BY_WORKERS)
     found = routes(monkeypatch)
     source = parquet(spark, tmp_path / "changes", CHANGES)
     for number, frame in enumerate((source, source.where("v >= 0"))):
@@ -528,9 +520,9 @@ def parquet(spark: SparkSession, place: Path, rows: list[tuple[Any, ...]], schem
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch) -> list[DataFrame]:
+def refused(monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]) -> list[DataFrame]:
     """The frames of the sources that Spark had to read."""
-    read_by_workers(monkeypatch)
+    limit(**READ_BY_WORKERS)
     return noted(monkeypatch, routed, "routed_rows")
 
 
@@ -693,12 +685,12 @@ def test_the_jobs_of_a_routed_merge(spark: SparkSession, tmp_path: Path, refused
 
 
 def test_what_a_task_may_hold_counts_the_rows_of_its_files(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
 ) -> None:
     found = routes(monkeypatch)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=4)
     for each, most in ((1, 10), (1 << 30, 36)):
-        monkeypatch.setattr(routing, "_OWNER_BYTES", each)
+        limit(range_task_bytes=each)
         with conf(spark, ROUTED):
             table.merge(
                 spark.createDataFrame([(n, 1, "x") for n in (3, 13, 23, 33)], SCHEMA).alias("s"), "t.k = s.k"
@@ -708,9 +700,9 @@ def test_what_a_task_may_hold_counts_the_rows_of_its_files(
 
 
 def test_inserted_rows_are_put_into_the_files_that_are_written_again(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], apart: None
 ) -> None:
-    monkeypatch.setattr(rewrite, "SMALL_FILE", 0)
+    limit(small_file_bytes=0)
     table = make(spark, tmp_path / "t", SCHEMA, [(2 * key, v, w) for key, v, w in ROWS], files=4)
     changes = spark.createDataFrame([(key, 1, "x") for key in range(79)], SCHEMA).alias("s")
     with conf(spark, ROUTED):
@@ -722,7 +714,14 @@ def test_inserted_rows_are_put_into_the_files_that_are_written_again(
 @pytest.mark.parametrize("read", ["Spark", "workers"])
 @pytest.mark.parametrize("name", ["insert", "upsert", "sync"])
 def test_rows_in_the_ranges_of_several_files_are_inserted_once(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, name: str, read: str, way: str
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: Callable[..., None],
+    apart: None,
+    name: str,
+    read: str,
+    way: str,
 ) -> None:
     held = [0, 10, 20, 5, 15, 25, 12, 13, 40]
     sent = [7, 10, 15, 14, 22, 13, 30, 50, -1, 25, 0]
@@ -731,7 +730,7 @@ def test_rows_in_the_ranges_of_several_files_are_inserted_once(
     source = parquet(spark, tmp_path / "changes", changes) if read == "workers" else spark.createDataFrame(changes, SCHEMA)
     found = routes(monkeypatch)
     if read == "workers":
-        read_by_workers(monkeypatch)
+        limit(**READ_BY_WORKERS)
     merge = table.merge(source.alias("s"), "t.k = s.k")
     (merge.whenNotMatchedInsertAll() if name == "insert" else LEGAL[name](merge)).execute()
     assert found[0] is not None
@@ -743,9 +742,9 @@ def test_rows_in_the_ranges_of_several_files_are_inserted_once(
 
 @pytest.mark.classic
 def test_keys_that_both_sides_repeat_are_not_multiplied(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None, way: str
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], apart: None, way: str
 ) -> None:
-    monkeypatch.setattr(sized, "_CHUNK_ROWS", 300)
+    limit(chunk_rows=300)
     rows = [(3, n, "w") for n in range(200)] + [(9, n, "w") for n in range(3)]
     changes = spark.createDataFrame(
         [(3, n, "x") for n in range(1000)] + [(5, 1, "new"), (5, 2, "new"), (9, 1, "x")], SCHEMA
@@ -850,9 +849,7 @@ def test_a_task_that_would_hold_too_much_leaves_the_merge_to_spark(
     for key in (7, 9):
         joined = key == 7 and name == "upsert"
         table = make(spark, tmp_path / f"t{key}", SCHEMA, [(8, 0, "w"), *((key, n, "w") for n in range(500))], files=2)
-        with monkeypatch.context() as patches:
-            for module in (meet_module, owned_module):
-                patches.setattr(module, "HELD_BYTES", 1 << 20)
+        with using(exchange_buffer_bytes=1 << 20):
             LEGAL[name](table.merge(source, "t.k = s.k")).execute()
         assert len(joins) == joined
         joins.clear()
@@ -864,9 +861,9 @@ def test_a_task_that_would_hold_too_much_leaves_the_merge_to_spark(
 
 @pytest.mark.classic
 def test_one_column_of_the_keys_is_enough_if_it_has_many_values(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: None
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], apart: None
 ) -> None:
-    read_by_workers(monkeypatch)
+    limit(**READ_BY_WORKERS)
     found = routes(monkeypatch)
     for number, step in enumerate((1, 1 << 10, 1 << 15)):
         rows = sorted(((n * step, v, w) for n, v, w in ROWS), key=lambda row: row[1] % 7)

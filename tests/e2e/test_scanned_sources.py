@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import deltamerge
+from deltamerge.budgets import Budgets
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.merge import run
 from deltamerge.merge.execute import bloom, execute
@@ -24,7 +25,7 @@ from deltamerge.spark.source.source import Reading, Source, materialize
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
-from tests.e2e.tables import conf, content, hold_no_source, make, noted
+from tests.e2e.tables import LARGE_SOURCES, conf, content, make, noted
 
 SCHEMA = "k int, v int, w string"
 ROWS = [(n, 10 * n, f"w{n}") for n in range(8)] + [(None, 0, "null")]
@@ -42,9 +43,9 @@ def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def sources(monkeypatch: pytest.MonkeyPatch) -> list[Source]:
+def sources(monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]) -> list[Source]:
     """The sources of all merges, none of which is small enough to be collected."""
-    hold_no_source(monkeypatch)
+    limit(**LARGE_SOURCES)
     return noted(monkeypatch, run, "materialize")
 
 
@@ -87,7 +88,7 @@ def test_a_scan_is_merged_like_rows_that_are_kept(
 
 
 def test_a_scan_is_kept_where_its_rows_are_looked_at_twice(
-    spark: SparkSession, tmp_path: Path, files: str, sources: list[Source], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, files: str, sources: list[Source], limit: Callable[..., None]
 ) -> None:
     def merge() -> DeltaMergeBuilder:
         return DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t").merge(spark.read.parquet(files).alias("s"), "t.k = s.k")
@@ -103,15 +104,20 @@ def test_a_scan_is_kept_where_its_rows_are_looked_at_twice(
     DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t").merge(
         spark.read.parquet(files).alias("s"), "t.k > s.k AND s.k = 9"
     ).whenMatchedDelete().execute()
-    monkeypatch.setattr(run, "_TABLE_TO_SOURCE", 1e-9)  # a source that is small beside the table
+    limit(deferred_share=1e9)  # a source that is small beside the table
     upsert(merge()).execute()
     assert [source.is_kept for source in sources] == [True] * 7
 
 
 def test_no_filter_is_made_of_a_scan_s_keys(
-    spark: SparkSession, tmp_path: Path, files: str, sources: list[Source], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    tmp_path: Path,
+    files: str,
+    sources: list[Source],
+    monkeypatch: pytest.MonkeyPatch,
+    limit: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(bloom, "_ROWS_A_KEY", 0)
+    limit(bloom_rows_per_key=0)
     monkeypatch.setattr(bloom, "distinct_hashes", None)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
     upsert(table.merge(spark.read.parquet(files).alias("s"), "t.k = s.k")).execute()
@@ -183,27 +189,21 @@ def test_what_spark_does_not_show_is_no_scan(spark: SparkSession, files: str) ->
 
 
 @pytest.mark.parametrize("kind", ["scan", "kept", "nested"])
-def test_a_scan_that_can_be_held_is_collected(
-    spark: SparkSession, files: str, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    monkeypatch.setattr(source_module, "_TRUSTED_BYTES", -1)
+def test_a_scan_that_can_be_held_is_collected(spark: SparkSession, files: str, kind: str) -> None:
     scan = spark.read.parquet(files)
     scan = scan.select("*", F.struct("k").alias("nested")) if kind == "nested" else scan
     before = jobs_of(spark)
-    source = materialize(scan, scan.columns, frozenset(), None if kind == "kept" else READING)
+    source = materialize(scan, scan.columns, frozenset(), None if kind == "kept" else READING, Budgets(trusted_estimate_bytes=-1))
     assert source.collected is not None
     assert sorted(source.collected.column("v").to_pylist()) == sorted(v for _, v, _ in CHANGES)
     assert jobs_of(spark) - before <= {"scan": 3, "kept": 2, "nested": 4}[kind]
 
 
-def test_texts_count_as_long_as_they_are(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source_module, "_TRUSTED_BYTES", -1)
-    monkeypatch.setattr(source_module, "COLLECTED_BYTES", 10_000)
+def test_texts_count_as_long_as_they_are(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+    budgets = Budgets(trusted_estimate_bytes=-1, collected_bytes=10_000)
     place = str(tmp_path_factory.mktemp("source") / "texts")
     spark.range(10).selectExpr("id AS k", "repeat('x', 2000) AS w").write.parquet(place)
-    source = materialize(spark.read.parquet(place), ["k", "w"], frozenset(), READING)
+    source = materialize(spark.read.parquet(place), ["k", "w"], frozenset(), READING, budgets)
     assert (source.is_kept, source.rows, source.bytes) == (False, 10, 20_160)
 
 

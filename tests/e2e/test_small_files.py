@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,13 +30,13 @@ def test_merges_in_a_row(spark: SparkSession, tmp_path: Path, partition_by: tupl
 
 
 def test_what_is_inserted_comes_to_its_partitions_small_file(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None]
 ) -> None:
     """Also where the partitions are too much for one task; rows that Spark joins are spread by Spark."""
     spark.conf.set("spark.deltamerge.strategy", "auto")
     table = make(spark, tmp_path / "t", "id int, p int", [(n, n % 4) for n in range(40)], partition_by=["p"])
     sizes = open_log(str(tmp_path / "t")).snapshot().files.column("size").to_pylist()
-    monkeypatch.setattr("deltamerge.merge.execute.apply.SMALL_BYTES", max(sizes) + 150)
+    limit(small_files_bytes=max(sizes) + 150)
     for merge in range(1, 6):
         changes = [(n, n % 4) for n in (0, 1, 2, 3, *range(100 * merge, 100 * merge + 4))]
         merged = table.merge(source(spark, "id int, p int", changes), "t.id = s.id")
@@ -54,9 +55,9 @@ def test_what_a_small_file_holds_moves_with_it_to_other_partitions(spark: SparkS
     assert sorted(dict(values)["p"] for values in files.column("partitionValues").to_pylist()) == ["0", "1", "2"]
 
 
-def test_large_files_stay_as_they_are_cut(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_stay_as_they_are_cut(spark: SparkSession, tmp_path: Path, limit: Callable[..., None]) -> None:
     """Their limits keep data skipping good; only what is inserted comes to a file of its own."""
-    monkeypatch.setattr("deltamerge.worker.write.rewrite.SMALL_FILE", 0)
+    limit(small_file_bytes=0)
     table = make(spark, tmp_path / "t", "id int, v int", [(number, 0) for number in range(20)], files=2)
     changes = source(spark, "id int, v int", [(1, 1), (11, 1), (30, 1)])
     table.merge(changes, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()

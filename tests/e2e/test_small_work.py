@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge.execute import matching
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import content, make
@@ -20,15 +20,17 @@ pytestmark = pytest.mark.classic
 
 @pytest.mark.parametrize("case", ["keys", "all columns", "texts", "large", "many rows", "many files", "far files"])
 def test_keys_of_large_files_are_matched_here(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], case: str
 ) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=4, vectors=True)
     size = sum(file.stat().st_size for file in (tmp_path / "t").glob("*.parquet"))
     most = {"large": size / 100, "many rows": 8 * 300 - 1}.get(case, size / 4)
     assert most > size * 8 / (8 + 5 * 32) or case == "large"  # the keys' share of the files, as nulls and constants make it
-    monkeypatch.setattr(matching, "DRIVER_BYTES", most)
-    monkeypatch.setattr(matching, "_OPENING_BYTES", size if case == "many files" else 0)
-    monkeypatch.setattr(matching, "_REQUEST_BYTES", size if case == "far files" else 0)
+    limit(
+        driver_match_bytes=most,
+        open_bytes=size if case == "many files" else 0,
+        request_bytes=size if case == "far files" else 0,
+    )
     monkeypatch.setattr(DataStore, "remote", property(lambda _: case == "far files"))
     changes = [(row[0], row[1]) for row in ROWS[90:210]]
     spark.createDataFrame(changes, "k long, w0 string").coalesce(1).write.parquet(str(tmp_path / "s"))

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import deltamerge
+from deltamerge.budgets import Budgets
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge import run
 from deltamerge.spark.session import adapter
@@ -162,10 +163,9 @@ def test_a_file_that_is_gone_or_no_parquet(spark: SparkSession, tmp_path: Path, 
     assert source_files(frame, frame.schema, STORE) == ()
 
 
-def test_too_many_files_are_left_to_spark(spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deltamerge.spark.source.source_files._MOST_FILES", 1)
+def test_too_many_files_are_left_to_spark(spark: SparkSession, place: Path) -> None:
     frame = spark.read.parquet(str(place))
-    assert source_files(frame, frame.schema, STORE) == ()
+    assert source_files(frame, frame.schema, STORE, (), Budgets(source_files=1)) == ()
 
 
 def test_bytes_are_those_of_the_columns_that_are_read(spark: SparkSession, place: Path) -> None:
@@ -180,7 +180,7 @@ def test_shares_are_of_about_the_same_bytes() -> None:
     large = SourceFile("large", 1000, 300 << 20, 10, (1, 1))
     small = [SourceFile(f"small {n}", 10, 20 << 20, 4, (1, 1)) for n in range(5)]
     one = SourceFile("one group", 10, 200 << 20, 1, (1, 1))
-    found = [[(task.name, task.share) for task in bin] for bin in shares([large, *small, one])]
+    found = [[(task.name, task.share) for task in bin] for bin in shares([large, *small, one], 64 << 20)]
     assert found == [
         [("small 0", (0, 1)), ("small 1", (0, 1)), ("small 2", (0, 1))],
         [("small 3", (0, 1)), ("small 4", (0, 1))],
@@ -197,13 +197,13 @@ ODD = """SELECT id AS k, CAST(id AS byte) AS b, CAST(id AS short) AS h, CAST(id 
 
 
 def here(frame: DataFrame, at_most: int = 1 << 30) -> pa.Table | None:
-    """A frame's rows, read without Spark."""
-    return rows_here(frame, source_files(frame, frame.schema, STORE), frame.schema, STORE, at_most)
+    """A frame's rows, read without Spark, a part in each thread."""
+    budgets = Budgets(collected_bytes=at_most, source_read_bytes=1)
+    return rows_here(frame, source_files(frame, frame.schema, STORE), frame.schema, STORE, budgets)
 
 
 @pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
-def test_rows_read_here_are_spark_s(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: str) -> None:
-    monkeypatch.setattr(files_module, "_PART_BYTES", 1)
+def test_rows_read_here_are_spark_s(spark: SparkSession, tmp_path: Path, times: str) -> None:
     with conf(spark, {"spark.sql.parquet.outputTimestampType": times, "spark.sql.session.timeZone": "America/New_York"}):
         spark.sql(ODD).repartition(3).write.option("parquet.block.size", "1024").parquet(str(tmp_path / "odd"))
         frame = spark.read.parquet(str(tmp_path / "odd"))
@@ -234,15 +234,15 @@ def test_rows_that_are_not_read_here(spark: SparkSession, tmp_path: Path, place:
     files = source_files(changing, changing.schema, STORE)
     for file in (tmp_path / "changing").glob("*.parquet"):
         pq.write_table(pa.table({"id": pa.array([7], pa.int64())}), file)
-    assert rows_here(changing, files, changing.schema, STORE, 1 << 30) is None
+    assert rows_here(changing, files, changing.schema, STORE) is None
 
 
 def test_files_of_another_machine_are_not_read_here(spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = spark.read.parquet(str(place))
     files = source_files(frame, frame.schema, STORE)
     monkeypatch.setattr(files_module, "is_here", lambda _: False)
-    assert rows_here(frame, files, frame.schema, STORE, 1 << 30) is None
-    assert rows_here(frame, files, frame.schema, DataStore("s3", "bucket/table"), 1 << 30) is None
+    assert rows_here(frame, files, frame.schema, STORE) is None
+    assert rows_here(frame, files, frame.schema, DataStore("s3", "bucket/table")) is None
 
 
 def test_which_sessions_see_this_machine_s_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import deltamerge
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.log.replay.table import open_log
 from deltamerge.tables import DeltaTable
-from tests.e2e.tables import content, hold_no_source, make, source, version
+from tests.e2e.tables import LARGE_SOURCES, content, make, source, version
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -106,10 +107,10 @@ def test_the_rows_are_those_of_the_merge_without_it(spark: SparkSession, tmp_pat
     ids=["change", "delete", "alike"],
 )
 def test_an_ambiguous_match_is_refused_though_a_row_would_stay(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: list[tuple[Any, ...]], large: bool
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], batch: list[tuple[Any, ...]], large: bool
 ) -> None:
     if large:
-        hold_no_source(monkeypatch)
+        limit(**LARGE_SOURCES)
     table = make(spark, tmp_path / "t", SCHEMA, [(1, "a", 1.0), (2, "b", 2.0)])
     merge = table.merge(source(spark, SCHEMA, batch), "t.id = s.id").whenMatchedDelete("s.x = 5").whenMatchedUpdateAll()
     for attempt in (merge.skipUnchanged().preview, merge.skipUnchanged().execute, merge.execute):

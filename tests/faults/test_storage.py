@@ -23,6 +23,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge.storage.local
+from deltamerge.budgets import using
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.refusals import files_below, refused
@@ -139,8 +140,8 @@ def test_a_disk_that_fills_up_with_data_files(
         return pa.PythonFile(FullDisk(f"{store.root}/{name}", room if len(made) > 1 else 1 << 20), mode="w")
 
     monkeypatch.setattr(DataStore, "create", create)
-    monkeypatch.setattr("deltamerge.worker.write.rewrite.SMALL_FILE", 0)  # each file is written by itself
-    with refused(path, SparkRuntimeException, REFUSED, "No space left on device", str(path / "part-"), hint="space"):
+    no_space = refused(path, SparkRuntimeException, REFUSED, "No space left on device", str(path / "part-"), hint="space")
+    with using(small_file_bytes=0), no_space:  # each file is written by itself
         upsert(spark, path, changes).execute()
     assert len(made) > 1
 

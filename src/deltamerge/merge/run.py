@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from deltamerge.budgets import current_budgets
 from deltamerge.errors import (
     ConcurrentModificationError,
     DeltaMergeError,
@@ -49,8 +50,6 @@ RETRIES = "spark.deltamerge.conflictRetries"
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, CASE_SENSITIVE, TIME_ZONE, *READ_SETTINGS)
-_LOSSES = 3
-_TABLE_TO_SOURCE = 4
 Progress = Callable[[str], None]
 Done = TypeVar("Done")
 
@@ -91,7 +90,7 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
 def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:
     """What a merge into the newest version would do; its source is evaluated, nothing is written. Raises DeltaMergeError."""
     plan = planned(spark, table, spec)
-    source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _reading(plan, False))
+    source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _reading(plan, False), plan.budgets)
     return preview(spark, prune(plan, source))
 
 
@@ -122,7 +121,8 @@ def _performed(
 ) -> Done | None:
     started = time.perf_counter()
     spec = _with_batch(spark, spec)
-    conflicts, losses, kept = _retries(spark, spec), _LOSSES, False
+    budgets = current_budgets()
+    conflicts, losses, kept = _retries(spark, spec), budgets.lost_sources, False
     given = source
     while True:
         snapshot = table.snapshot()
@@ -133,7 +133,8 @@ def _performed(
         plan = _planned(spark, snapshot, spec)
         if source is None or spec.source_at is not None:
             tell("reading the source")
-            source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, _reading(plan, kept or conflicts > 0))
+            reading = _reading(plan, kept or conflicts > 0)
+            source = materialize(chosen_rows(plan), plan.source_columns, plan.bounded, reading, plan.budgets)
         ready = time.perf_counter()
         pruned = prune(plan, source)
         log.info("%s: %s", table.store.url, "; ".join(f"{s.files} files {s.name}" for s in pruned.funnel))
@@ -147,7 +148,7 @@ def _performed(
         except SourceLostError as error:
             losses -= 1
             if not losses:
-                raise _lost_repeatedly(error) from error
+                raise _lost_repeatedly(error, budgets.lost_sources) from error
             source = given
             _again(table, error, tell)
         except (MetadataChangedError, ProtocolChangedError):
@@ -174,7 +175,7 @@ def _reading(plan: MergePlan, kept: bool) -> Reading:
     A smaller one may spare files of the table by its keys, which have to be known beforehand, or else go straight to its files.
     """
     must_be_kept = kept or plan.resolved.asked is not None or not plan.equates
-    at_least = None if must_be_kept else foreseen(plan)[-1].bytes // _TABLE_TO_SOURCE
+    at_least = None if must_be_kept else int(foreseen(plan)[-1].bytes * plan.budgets.deferred_share)
     return Reading(data_store(plan.resolved.snapshot.store), at_least, partial(_is_sent, plan))
 
 
@@ -189,10 +190,10 @@ def _again(table: DeltaLog, error: DeltaMergeError, tell: Progress) -> None:
     tell(f"running again after {error.condition}")
 
 
-def _lost_repeatedly(error: SourceLostError) -> ExecutionError:
+def _lost_repeatedly(error: SourceLostError, times: int) -> ExecutionError:
     return ExecutionError(
         "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY",
-        f"Keeping the source of the MERGE statement materialized has failed repeatedly, {_LOSSES} times: {error.detail}",
+        f"Keeping the source of the MERGE statement materialized has failed repeatedly, {times} times: {error.detail}",
         hint="Keep executors alive while the merge runs, or write the source to a table and merge that.",
     )
 
@@ -200,7 +201,7 @@ def _lost_repeatedly(error: SourceLostError) -> ExecutionError:
 def _planned(spark: Session, snapshot: Snapshot, spec: MergeSpec) -> MergePlan:
     resolved = resolve(spark, spec, snapshot)
     resolved = without_unchanged(resolved) if spec.skips_unchanged else resolved
-    return plan_merge(resolved, _strategy(spark), _rewrite_share(spark, snapshot))
+    return plan_merge(resolved, _strategy(spark), _rewrite_share(spark, snapshot), current_budgets())
 
 
 def _with_batch(spark: Session, spec: MergeSpec) -> MergeSpec:

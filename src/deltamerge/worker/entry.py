@@ -40,7 +40,7 @@ def scan_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], each: int = 1) 
     return run
 
 
-def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], limit: int, most: int) -> ArrowMap:
+def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], limit: int, most: float) -> ArrowMap:
     """Bin numbers in, the ranked rows of each bin's files out; for a bin with too many (`ranked_rows`) a row of file -1."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -56,7 +56,7 @@ class Room:
     """For how many more rows and bytes there is room; what is read at the same time may share it."""
 
     rows: int
-    bytes: int
+    bytes: float
 
     def takes(self, batch: pa.RecordBatch) -> bool:
         """Whether there was room for a batch too; once there is none it stays so."""
@@ -226,7 +226,7 @@ def settled_map(change: ChangeSpec) -> ArrowMap:
     """Batches of `ROUTED` with changed rows in, result rows out, also of kind NEW."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        settled = Settled()
+        settled = Settled(change.write.budgets)
         yield from apply_changes(change, settled.changes(batches), 0)
         yield _new_rows(settled.new())
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from deltamerge.budgets import current_budgets
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.values.deletion_vector import file_of_vectors, z85_encode
 from deltamerge.protocol.values.roaring import encode
@@ -83,7 +84,13 @@ def store_at(root: Path) -> DataStore:
 def write_spec(root: Path, schema: pa.Schema, partition_columns: Sequence[str] = (), **options: Any) -> WriteSpec:
     """How to write tables of `schema`, without statistics unless `options` has some."""
     stored = pa.schema([field for field in schema if field.name not in partition_columns])
-    return WriteSpec(store_at(root), schema, options.pop("stored", stored), tuple(partition_columns), **{"stats": (), **options})
+    return WriteSpec(
+        store_at(root),
+        schema,
+        options.pop("stored", stored),
+        tuple(partition_columns),
+        **{"stats": (), "budgets": current_budgets(), **options},
+    )
 
 
 def bounded(schema: pa.Schema) -> tuple[StatsColumn, ...]:

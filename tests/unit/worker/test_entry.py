@@ -16,7 +16,6 @@ import pytest
 from pyspark import cloudpickle
 
 import deltamerge.spark.session.jobs  # noqa: F401  (registers what is shipped by value)
-import deltamerge.worker.write.write as write
 from deltamerge.protocol.values.predicate import ALWAYS, Compare
 from deltamerge.worker.entry import (
     Room,
@@ -159,8 +158,8 @@ def test_rows_are_written_by_position_and_partition(tmp_path: Path) -> None:
     assert sorted(found) == [(1, "a"), (2, "b"), (3, "a")]
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "_GROUP_BYTES", 1)
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, limit: Callable[..., None]) -> None:
+    limit(row_group_bytes=1)
 
     def breaking() -> Iterable[pa.RecordBatch]:
         yield pa.record_batch({"id": range(20_000), "p": pa.repeat("a", 20_000)})

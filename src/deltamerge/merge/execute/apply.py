@@ -21,12 +21,6 @@ from deltamerge.worker.write.results import ADD, CHANGE, RESULT_SCHEMA
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec
 from deltamerge.worker.write.write import partition_key, split_by_partition
 
-DRIVER_BYTES = 48 << 20
-_HELD_BYTES = 96 << 20
-SMALL_BYTES = 4 << 20
-_THREADS = 4
-_INSERT_BYTES = 64 << 20
-_TASK_BYTES = 128 << 20
 # The file that changed rows are of, None for inserted ones, and the rows.
 Piece = tuple[int | None, pa.Table]
 
@@ -41,17 +35,18 @@ def repeated_positions(changes: pa.Table) -> int:
 def apply_here(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Sequence[int], description: str) -> pa.Table:
     """Apply changed rows to the files of `spec`, whose bytes are `sizes`; result rows."""
     ordered = changes.sort_by([(FILE, "ascending"), (ROW, "ascending")])
-    found = _pieces(ordered)
+    budgets = spec.write.budgets
+    found = _pieces(ordered, budgets.insert_task_bytes)
     reads = [0 if file is None else _read_bytes(spec, file, sizes[file], piece) for file, piece in found]
     rows = [piece for _, piece in found]
     if spec.rewrite_share:  # each task writes new rows to a file of its own
         costs: list[tuple[int, ...]] = [(piece.nbytes, read) for piece, read in zip(rows, reads, strict=True)]
-        pieces = _together(rows, costs, (_INSERT_BYTES, _TASK_BYTES))
+        pieces = _together(rows, costs, (budgets.insert_task_bytes, budgets.payload_task_bytes))
     else:  # small files and few inserted rows, which are neighbours, share the files that a task writes
         parts = _by_partition(spec, found, sizes)
-        pieces = _together([piece for piece, _ in parts], [(size,) for _, size in parts], (SMALL_BYTES,))
-    if sum(reads) <= DRIVER_BYTES and sum(reads) + changes.nbytes <= _HELD_BYTES:
-        with in_process(), ThreadPoolExecutor(_THREADS) as pool:
+        pieces = _together([piece for piece, _ in parts], [(size,) for _, size in parts], (budgets.small_files_bytes,))
+    if sum(reads) <= budgets.driver_write_bytes and sum(reads) + changes.nbytes <= budgets.driver_total_bytes:
+        with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
             jobs = [pool.submit(_apply, spec, piece, number) for number, piece in enumerate(pieces)]
             try:
                 batches = [batch for job in jobs for batch in job.result()]
@@ -91,7 +86,7 @@ def _discard(spec: ChangeSpec, jobs: Sequence[Future[list[pa.RecordBatch]]]) -> 
                 spec.write.store.delete(row["name"])
 
 
-def _pieces(ordered: pa.Table) -> list[Piece]:
+def _pieces(ordered: pa.Table, size: int) -> list[Piece]:
     """The changes of each file, in order, then the inserted rows in as few pieces as fit."""
     files = pc.fill_null(ordered[FILE], -1).to_numpy()
     placed = int((files >= 0).sum())
@@ -101,7 +96,7 @@ def _pieces(ordered: pa.Table) -> list[Piece]:
         found.append((int(files[start]), ordered.slice(start, end - start)))
     inserted = ordered.slice(placed)
     if inserted.num_rows:
-        step = -(-inserted.num_rows // max(1, inserted.nbytes // _INSERT_BYTES))
+        step = -(-inserted.num_rows // max(1, inserted.nbytes // size))
         found += [(None, inserted.slice(start, step)) for start in range(0, inserted.num_rows, step)]
     return found
 
@@ -123,7 +118,9 @@ def _by_partition(spec: ChangeSpec, found: Sequence[Piece], sizes: Sequence[int]
     pieces: list[tuple[pa.Table, int]] = []
     for group in groups.values():
         total = sum(size for _, size in group)
-        pieces += [(pa.concat_tables([rows for rows, _ in group]), total)] if total <= SMALL_BYTES else group
+        pieces += (
+            [(pa.concat_tables([rows for rows, _ in group]), total)] if total <= spec.write.budgets.small_files_bytes else group
+        )
     return pieces
 
 

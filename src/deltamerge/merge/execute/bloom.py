@@ -14,11 +14,6 @@ from deltamerge.worker.scan.bloom import BloomFilter, bloom_bits, hashable
 
 log = logging.getLogger("deltamerge.merge")
 
-# The hashes of so many keys, 4 bytes each, come to the driver at most; a filter of them has 8 MB.
-MOST_KEYS = 8_000_000
-# The filter pays when most of the target's rows are left out.
-_ROWS_A_KEY = 4
-
 
 def filtered(pruned: PrunedPlan) -> PrunedPlan:
     """The plan with a filter of the source's keys, by one job, where it is too large to be held but small beside the target.
@@ -26,10 +21,15 @@ def filtered(pruned: PrunedPlan) -> PrunedPlan:
     As it is where no filter may be used or none pays.
     """
     plan, source = pruned.plan, pruned.source
-    if pruned.keys is not None or not source.is_kept or source.collected is not None or not 0 < source.rows <= MOST_KEYS:
+    if (
+        pruned.keys is not None
+        or not source.is_kept
+        or source.collected is not None
+        or not 0 < source.rows <= plan.budgets.bloom_keys
+    ):
         return pruned
     pairs = [pair for pair in plan.keys if hashable(_type(pruned, pair.target))]
-    if not pairs or not pruned.files.num_rows or pruned.rows < _ROWS_A_KEY * source.rows:
+    if not pairs or not pruned.files.num_rows or pruned.rows < plan.budgets.bloom_rows_per_key * source.rows:
         return pruned
     null_safe = tuple(pair.null_safe for pair in pairs)
     hashes = distinct_hashes(source.frame, [pair.source for pair in pairs], null_safe)

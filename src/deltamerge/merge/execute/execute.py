@@ -19,14 +19,14 @@ from deltamerge.errors import ResultTooLargeError
 from deltamerge.log.commit.transaction import delete_quietly
 from deltamerge.log.replay.files import add_files
 from deltamerge.merge.execute.ambiguous import as_asked, check_joined
-from deltamerge.merge.execute.apply import SMALL_BYTES, apply_here, repeated_positions
+from deltamerge.merge.execute.apply import apply_here, repeated_positions
 from deltamerge.merge.execute.bloom import filtered
 from deltamerge.merge.execute.collisions import multiple_matches
 from deltamerge.merge.execute.identity_values import with_numbers
 from deltamerge.merge.execute.local_changes import local_changes, needed_target
 from deltamerge.merge.execute.matching import match
 from deltamerge.merge.execute.routed import must_be_kept, route_merge
-from deltamerge.merge.plan.kept import KEPT_BYTES, with_kept
+from deltamerge.merge.plan.kept import with_kept
 from deltamerge.merge.plan.plan import MergePlan, Strategy
 from deltamerge.merge.plan.prune import PrunedPlan
 from deltamerge.merge.plan.routing import SENT, route_of
@@ -53,13 +53,6 @@ from deltamerge.worker.write.rewrite import ChangeSpec, ClauseAction
 from deltamerge.worker.write.tracking import tracking_spec
 
 log = logging.getLogger("deltamerge.merge")
-
-_OWNER_BYTES = 32 << 20
-# A task that marks writes only the updated rows of its files, and each task writes a file of its own.
-_MARKER_BYTES = 256 << 20
-_MOST_OWNERS = 512
-_INSERT_BYTES = 64 << 20
-_MOST_INSERTERS = 64
 
 
 @dataclass(frozen=True)
@@ -124,7 +117,7 @@ def execute(spark: Session, pruned: PrunedPlan) -> MergeOutcome:
     plan = pruned.plan
     snapshot, after = plan.resolved.snapshot, plan.resolved.after
     columns = None if plan.only_inserts else tracking_columns(snapshot.protocol, snapshot.metadata)
-    written = write_spec(after)
+    written = write_spec(after, plan.budgets)
     described = partial(
         file_tasks,
         zone=time_zone(spark),
@@ -170,7 +163,7 @@ def _held(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> tupl
     """The changed rows when they can be held, and their clauses: with what updates keep if that spares a reading."""
     whole = with_kept(pruned)
     if whole is not None:
-        changes = changes_in_arrow(spark, whole, tasks, KEPT_BYTES)
+        changes = changes_in_arrow(spark, whole, tasks, pruned.plan.budgets.early_bytes)
         if changes is not None:
             return whole.plan.resolved.clauses, changes
         log.info("what updates keep is too large to be held with the keys")
@@ -247,7 +240,7 @@ def change_query(spark: Session, pruned: PrunedPlan, tasks: Sequence[FileTask]) 
     # Without an equality to join by all rows of one side are broadcast, and the table's keys are the smaller one; told of many
     # Spark would read the table again for each part of the source.
     rows = 0 if plan.equates is False else pruned.rows
-    target = scan_frame(spark, spec, nullable_schema(schema), tasks, sizes, rows)
+    target = scan_frame(spark, spec, nullable_schema(schema), tasks, sizes, rows, plan.budgets)
     return ChangeQuery(
         source=pruned.source.frame.alias(scope.source_alias),
         target=target.alias(scope.target_alias),
@@ -305,15 +298,16 @@ def _ready(rows: Frame, pruned: PrunedPlan) -> Frame:
 
 def _tasks(pruned: PrunedPlan) -> tuple[int, int]:
     """How many tasks own files, and how many insert rows; 0 where little is inserted into small files, which take it up."""
-    plan = pruned.plan
+    plan, budgets = pruned.plan, pruned.plan.budgets
     total = int(pc.sum(pruned.files["size"]).as_py() or 0)
-    if total + pruned.source.bytes <= SMALL_BYTES and not plan.resolved.identities:
+    if total + pruned.source.bytes <= budgets.small_files_bytes and not plan.resolved.identities:
         return 1, 0
-    each = _MARKER_BYTES if plan.rewrite_share else _OWNER_BYTES
-    owners = max(1, min(pruned.files.num_rows, _MOST_OWNERS, total // each + 2))
+    each = budgets.mark_task_bytes if plan.rewrite_share else budgets.write_task_bytes
+    owners = max(1, min(pruned.files.num_rows, budgets.write_tasks, total // each + 2))
     if not plan.resolved.of(Side.NOT_MATCHED):
         return owners, 0
-    return owners, max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERT_BYTES)) if _spread_by(plan) else 1
+    inserters = max(1, min(budgets.insert_tasks, pruned.source.bytes // budgets.insert_task_bytes))
+    return owners, inserters if _spread_by(plan) else 1
 
 
 def _spread_by(plan: MergePlan) -> Sequence[str]:

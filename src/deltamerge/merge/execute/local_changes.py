@@ -40,10 +40,6 @@ class Constant(Enum):
     NULL = "NULL"
 
 
-# What is held of changed rows, and sent to Spark: more in one task is too much for a driver of 1 GB.
-MOST_BYTES = 96 << 20
-
-
 def needed_target(pruned: PrunedPlan) -> StructType:
     """The target columns that are copied, or that Spark needs to evaluate the clauses; none when all comes from the source."""
     resolved = pruned.plan.resolved
@@ -106,7 +102,7 @@ def local_changes(spark: Session, pruned: PrunedPlan, matches: Matches) -> pa.Ta
     for group in known:
         parts += _changed(pruned, group, None if group.question is None else next(told_of), written)
     changes = pa.concat_tables(parts) if parts else _schema(written).empty_table()
-    return changes if changes.nbytes <= MOST_BYTES else None
+    return changes if changes.nbytes <= pruned.plan.budgets.changed_bytes else None
 
 
 def _tell_time_apart(resolved: ResolvedMerge) -> bool:
@@ -125,7 +121,7 @@ def _pairs(
         (rows.select(_copies(resolved, clauses, "source")), matches.source),
         (matches.scanned.select(_copies(resolved, clauses, "target")), matches.row),
     )
-    if sum(repeated_bytes(table, taken) for table, taken in copies) > MOST_BYTES:
+    if sum(repeated_bytes(table, taken) for table, taken in copies) > pruned.plan.budgets.changed_bytes:
         return None
     found = _Rows(resolved, clauses, matches.target, matches.source)
     used = [*([condition] if condition else []), *_evaluated(resolved, clauses)]
@@ -135,7 +131,7 @@ def _pairs(
     source = scope.source.select(scope.used(used, "source"))
     target = scope.target.select(scope.used(used, "target"))
     sides = ((rows.select(source.names), matches.source), (matches.scanned.select(target.names), matches.row))
-    if sum(repeated_bytes(table, taken) for table, taken in sides) > MOST_BYTES:
+    if sum(repeated_bytes(table, taken) for table, taken in sides) > pruned.plan.budgets.changed_bytes:
         return None
     question = about_pairs(
         spark,

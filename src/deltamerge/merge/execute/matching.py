@@ -5,6 +5,7 @@ Keys decide equality as Spark would; what else the search condition asks is left
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,13 +27,6 @@ from deltamerge.worker.entry import Room, ranked_rows
 from deltamerge.worker.join.pairs import Indices, left_out, pairs_of
 from deltamerge.worker.scan.narrow import narrows
 from deltamerge.worker.scan.scan import FILE, RANK, ROW, FileTask, ScanSpec
-
-MOST_PAIRS = 2_000_000
-MOST_BYTES = 128 << 20
-# What is read of files to match them in this process, about; opening a file counts as reading so much, on a disk and in a store.
-DRIVER_BYTES = 64 << 20
-_OPENING_BYTES, _REQUEST_BYTES = 64 << 10, 1 << 20
-_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -83,36 +77,37 @@ def match(
     names = [f.name for f in snapshot.schema if f.name in keys or columns.find(f.name, case_sensitive=True)]
     schema = snapshot.schema.select(names)
     spec = scan_spec(snapshot, schema, pruned.lookup, ranked=True, others=others)
-    if others is not None and not narrows(others, spec.schema) and _are_too_many(tasks, pruned.files["size"].to_pylist()):
+    if others is not None and not narrows(others, spec.schema) and _are_too_many(tasks, pruned):
         return None
-    found = _scan(spark, spec, schema, pruned, tasks, MOST_BYTES if most is None else min(most, MOST_BYTES))
+    found = _scan(spark, spec, schema, pruned, tasks, min(pruned.plan.budgets.match_bytes, math.inf if most is None else most))
     if found is None:
         return None
-    return _expanded(found.select([*columns.names, FILE, ROW, RANK]), pruned.ranks)
+    return _expanded(found.select([*columns.names, FILE, ROW, RANK]), pruned)
 
 
-def _are_too_many(tasks: Sequence[FileTask], sizes: Sequence[int]) -> bool:
+def _are_too_many(tasks: Sequence[FileTask], pruned: PrunedPlan) -> bool:
     """Whether the files have more rows than can be held, or nothing says how many a large one has."""
     known = [task.rows for task in tasks if task.rows is not None]
-    return sum(known) > MOST_PAIRS or (len(known) < len(tasks) and sum(sizes) > DRIVER_BYTES)
+    budgets, size = pruned.plan.budgets, int(pruned.files["size"].to_numpy().sum())
+    return sum(known) > budgets.match_rows or (len(known) < len(tasks) and size > budgets.driver_match_bytes)
 
 
 def _scan(
-    spark: Session, spec: ScanSpec, schema: StructType, pruned: PrunedPlan, tasks: Sequence[FileTask], most: int
+    spark: Session, spec: ScanSpec, schema: StructType, pruned: PrunedPlan, tasks: Sequence[FileTask], most: float
 ) -> pa.Table | None:
     if not tasks:
         return spec.output.empty_table()
-    sizes = pruned.files["size"].to_pylist()
-    if _read_bytes(spec, pruned, tasks) <= DRIVER_BYTES:
-        room = Room(MOST_PAIRS, most)
-        with in_process(), ThreadPoolExecutor(_THREADS) as pool:
+    sizes, budgets = pruned.files["size"].to_pylist(), pruned.plan.budgets
+    if _read_bytes(spec, pruned, tasks) <= budgets.driver_match_bytes:
+        room = Room(budgets.match_rows, most)
+        with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
             parts = list(pool.map(lambda task: ranked_rows(spec, [task], room), tasks))
         table = pa.Table.from_batches([batch for part in parts for batch in part], spec.output)
     else:
-        frame = match_frame(spark, spec, nullable_schema(schema), tasks, sizes, pruned.source.rows, MOST_PAIRS, most)
+        frame = match_frame(spark, spec, nullable_schema(schema), tasks, sizes, pruned.source.rows, budgets, most)
         table = collect(frame, f"deltamerge: match {pruned.plan.resolved.snapshot.store.url}")
     files = table[FILE].to_numpy()
-    return None if len(files) > MOST_PAIRS or table.nbytes > most or (files < 0).any() else table
+    return None if len(files) > budgets.match_rows or table.nbytes > most or (files < 0).any() else table
 
 
 def _read_bytes(spec: ScanSpec, pruned: PrunedPlan, tasks: Sequence[FileTask]) -> float:
@@ -120,12 +115,12 @@ def _read_bytes(spec: ScanSpec, pruned: PrunedPlan, tasks: Sequence[FileTask]) -
 
     All of a file, unless it is known how many rows it has, and how many bytes each value takes.
     """
-    snapshot = pruned.plan.resolved.snapshot
+    snapshot, budgets = pruned.plan.resolved.snapshot, pruned.plan.budgets
     stored = [field for field in snapshot.schema if field.name not in snapshot.partition_columns]
     types = {field.name: arrow_type(field.type) for field in stored}
     read = [types[name] for name in spec.schema.names if name in types]
     sizes = pruned.files["size"].to_numpy()
-    least = _REQUEST_BYTES if spec.store.remote else _OPENING_BYTES
+    least = budgets.request_bytes if spec.store.remote else budgets.open_bytes
     if all(map(is_fixed, read)) and types:
         each = sum(map(width, read))
         share = each / sum(map(width, types.values()))
@@ -134,7 +129,7 @@ def _read_bytes(spec: ScanSpec, pruned: PrunedPlan, tasks: Sequence[FileTask]) -
     return float(np.maximum(sizes, least).sum())
 
 
-def _expanded(found: pa.Table, ranks: pa.Array) -> Matches | None:
+def _expanded(found: pa.Table, pruned: PrunedPlan) -> Matches | None:
     """Each found row once per source row of its key."""
-    pairs = pairs_of(found[RANK], ranks, MOST_PAIRS)
+    pairs = pairs_of(found[RANK], pruned.ranks, pruned.plan.budgets.match_rows)
     return None if pairs is None else Matches(found.drop_columns([RANK]), *pairs)

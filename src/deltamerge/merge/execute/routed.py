@@ -36,12 +36,6 @@ from deltamerge.worker.write.rewrite import ChangeSpec, ClauseAction
 
 log = logging.getLogger("deltamerge.merge")
 
-_INSERTER_BYTES = 256 << 20
-_MOST_INSERTERS = 64
-# Rows that are written by a second job are told to the driver by their places: an eighth of a byte each where neighbours are told
-# together, two bytes at worst. Of a source of more rows than these whole rows are sent.
-_MOST_PLACES = 64 << 20
-
 
 class MustBeKeptError(Exception):
     """What a source's files tell may not hold, or does not serve a join: Spark must evaluate it, and the plan be made anew."""
@@ -123,7 +117,7 @@ def _route_merge(spark: Session, pruned: PrunedPlan, route: Route, change: Chang
     if source.files:
         files = _source_spec(pruned)
         try:
-            if route.deciding and source.rows <= _MOST_PLACES:
+            if route.deciding and source.rows <= pruned.plan.budgets.position_rows:
                 some = replace(files, columns=route.deciding, placed=True)
                 try:
                     found = run(routed_files(spark, some, way.first), refers=True)
@@ -148,12 +142,12 @@ def must_be_kept(source: Source, why: str) -> None:
 
 
 def _way(pruned: PrunedPlan, route: Route, owned: OwnedSpec, change: ChangeSpec) -> Way:
-    inserters = 0
+    inserters, budgets = 0, pruned.plan.budgets
     if Side.NOT_MATCHED in route.clauses:
-        inserters = int(max(1, min(_MOST_INSERTERS, pruned.source.bytes // _INSERTER_BYTES)))
+        inserters = int(max(1, min(budgets.insert_tasks, pruned.source.bytes // budgets.exchange_insert_task_bytes)))
     owners = tuple(partition_keys(len(route.ranges.files) + inserters))
     if not route.meetings:
-        return Straight(RouteSpec(route.key, route.ranges, inserters, owners), owned)
+        return Straight(RouteSpec(route.key, route.ranges, inserters, owners, budgets=budgets), owned)
     spec = MeetSpec(owned, route.keys, tuple(partition_keys(route.meetings)), owners, route.moves)
     return Met(spec, [[change.files[file] for file in files] for files in route.ranges.files])
 
@@ -172,6 +166,7 @@ def _owned_spec(pruned: PrunedPlan, route: Route) -> OwnedSpec:
         route.clauses.get(Side.MATCHED),
         route.clauses.get(Side.NOT_MATCHED),
         route.clauses.get(Side.BY_SOURCE),
+        budgets=pruned.plan.budgets,
     )
 
 
@@ -179,7 +174,9 @@ def _source_spec(pruned: PrunedPlan) -> SourceSpec:
     plan = pruned.plan
     schema = arrow_schema(plan.resolved.scope.source.select(list(plan.source_columns)))
     stamps = {file.name: file.stamp for file in pruned.source.files}
-    return SourceSpec(data_store(plan.resolved.snapshot.store), schema, shares(pruned.source.files), stamps)
+    return SourceSpec(
+        data_store(plan.resolved.snapshot.store), schema, shares(pruned.source.files, plan.budgets.source_task_bytes), stamps
+    )
 
 
 def _with_new(

@@ -18,9 +18,8 @@ from deltamerge.spark.expressions.expression import from_name
 from deltamerge.spark.session.schema import spark_type
 from deltamerge.spark.stages.target import null_free
 
-# What the matched rows may take in memory. By an estimate that is so many times what they take in the files, and no less than
-# so much a value; texts that dictionaries make small in the files may take far more.
-KEPT_BYTES = 32 << 20
+# A row is estimated at so many times what it takes in the files, and no less than so much a value; texts that dictionaries make
+# small in the files may take far more.
 _UNPACKED = 4
 _VALUE_BYTES = 16
 
@@ -32,7 +31,7 @@ def with_kept(pruned: PrunedPlan) -> PrunedPlan | None:
     updated, where rows are many or carry more than their columns, or a column is written otherwise than it is read.
     """
     plan, resolved = pruned.plan, pruned.plan.resolved
-    if pruned.lookup is None or not kept_columns(plan) or pruned.source.rows * _row_bytes(pruned) > KEPT_BYTES:
+    if pruned.lookup is None or not kept_columns(plan) or pruned.source.rows * _row_bytes(pruned) > plan.budgets.early_bytes:
         return None
     clauses = [_whole(resolved, clause) for clause in resolved.clauses]
     if any(clause is None for clause in clauses):

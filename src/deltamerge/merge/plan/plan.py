@@ -11,6 +11,7 @@ from enum import Enum
 
 from sqlglot import exp
 
+from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.plan.literals import predicate_of
 from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge
@@ -93,6 +94,7 @@ class MergePlan:
     feed: bool = False
     reasons: tuple[str, ...] = ()
     equates: bool | None = None
+    budgets: Budgets = DEFAULTS
 
     @property
     def only_inserts(self) -> bool:
@@ -153,7 +155,12 @@ class MergePlan:
 REWRITE_SHARE = 0.5
 
 
-def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO, rewrite_share: float = REWRITE_SHARE) -> MergePlan:
+def plan_merge(
+    resolved: ResolvedMerge,
+    strategy: Strategy = Strategy.AUTO,
+    rewrite_share: float = REWRITE_SHARE,
+    budgets: Budgets = DEFAULTS,
+) -> MergePlan:
     """Decide how a resolved merge runs; `strategy` forces a choice that is otherwise made by size.
 
     `rewrite_share` is the share of a file's rows that may be gone before it is rewritten, for tables with deletion vectors.
@@ -192,6 +199,7 @@ def plan_merge(resolved: ResolvedMerge, strategy: Strategy = Strategy.AUTO, rewr
         feed,
         tuple(reasons),
         _equate(parts, resolved.scope),
+        budgets,
     )
 
 

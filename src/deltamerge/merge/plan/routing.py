@@ -33,19 +33,6 @@ from deltamerge.worker.join.owned import RoutedClause
 from deltamerge.worker.join.route import Numbers, Ranges, numbers
 from deltamerge.worker.scan.scan import POSITION_FIELDS
 
-# How many tasks a source row may be sent to, on average over the files.
-_OVERLAP = 1.5
-# Keys of a chunk of source rows are numbered in 64 bits, in so many columns at most.
-_MOST_PAIRS = 3
-_OWNER_BYTES = 24 << 20
-_MOST_OWNERS = 512
-# What the changed rows of a task's files may take in memory.
-_HELD_BYTES = 256 << 20
-# A task where rows meet has so many bytes of the source, or of the keys of the table's rows; there are at least so many tasks.
-_MEETING_BYTES, _KEYS_BYTES = 48 << 20, 16 << 20
-_LEAST_MEETINGS, _MOST_MEETINGS = 4, 512
-# For each of them there are so many possible keys; and so many where only some columns of the keys can be hashed.
-_KEYS_OF_EACH, _KEYS_OF_SOME = 16, 1 << 20
 _RANGED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 SENT = (Strategy.ROUTE, Strategy.MEET)
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -92,7 +79,7 @@ def route_of(pruned: PrunedPlan) -> Route | None:
     if plan.strategy not in (Strategy.AUTO, *SENT):
         return None
     clauses = _clauses(plan)
-    if clauses is None or not pruned.files.num_rows or not plan.keys_decide or len(plan.pairs) > _MOST_PAIRS:
+    if clauses is None or not pruned.files.num_rows or not plan.keys_decide or len(plan.pairs) > plan.budgets.exchange_keys:
         return None
     if not all(_is_looked_up(plan.resolved, pair) for pair in plan.pairs):
         return None
@@ -105,7 +92,13 @@ def route_of(pruned: PrunedPlan) -> Route | None:
     if plan.strategy in SENT:
         return met if plan.strategy is Strategy.MEET else straight
     # What Spark reads it joins as fast as it sends it twice.
-    route = straight if straight.overlap <= _OVERLAP else met if pruned.source.files and _is_spread(plan, met) else None
+    route = (
+        straight
+        if straight.overlap <= plan.budgets.range_overlap
+        else met
+        if pruned.source.files and _is_spread(plan, met)
+        else None
+    )
     return route if route is not None and _fits(pruned, route) else None
 
 
@@ -115,13 +108,14 @@ def _met(pruned: PrunedPlan, route: Route, pairs: Sequence[KeyPair], routes: Seq
     By one column alone if it has many keys: rows that are alike in it are matched faster where they are together.
     """
     widest = max(range(len(routes)), key=lambda at: routes[at].span)
-    if routes[widest].span >= _KEYS_OF_SOME:
+    budgets = pruned.plan.budgets
+    if routes[widest].span >= budgets.hash_column_keys:
         pairs, routes = [pairs[widest]], [routes[widest]]
-    wanted = max(pruned.source.bytes // _MEETING_BYTES, _key_bytes(pruned) // _KEYS_BYTES)
+    wanted = max(pruned.source.bytes // budgets.hash_source_bytes, _key_bytes(pruned) // budgets.hash_key_bytes)
     moves = bool(pruned.source.files) and _moves(pruned.plan, route.clauses)
     return replace(
         route,
-        meetings=max(_LEAST_MEETINGS, min(wanted, _MOST_MEETINGS)),
+        meetings=max(budgets.hash_least_tasks, min(wanted, budgets.exchange_tasks)),
         keys=tuple((pair.target, pair.source) for pair in pairs),
         span=prod(route.span for route in routes),
         moves=moves,
@@ -149,13 +143,13 @@ def _fits(pruned: PrunedPlan, route: Route) -> bool:
     # are not matched where they are do change many.
     may_be_all = Side.BY_SOURCE in route.clauses or source.collected is not None or not source.rows
     most = route.most if may_be_all else min(route.most, source.rows)
-    return most * max(sent, source.bytes // max(1, source.rows)) <= _HELD_BYTES
+    return most * max(sent, source.bytes // max(1, source.rows)) <= pruned.plan.budgets.exchange_task_rows_bytes
 
 
 def _is_spread(plan: MergePlan, met: Route) -> bool:
     """Whether there are many different keys to meet by, so that no task has most of the rows."""
-    possible = _KEYS_OF_EACH * met.meetings
-    return met.span >= (possible if len(met.keys) == len(plan.pairs) else max(possible, _KEYS_OF_SOME))
+    possible = plan.budgets.hash_keys_per_task * met.meetings
+    return met.span >= (possible if len(met.keys) == len(plan.pairs) else max(possible, plan.budgets.hash_column_keys))
 
 
 def _key_bytes(pruned: PrunedPlan) -> int:
@@ -223,7 +217,8 @@ def _route(pruned: PrunedPlan, pair: KeyPair, clauses: Mapping[Side, RoutedClaus
     low, high, placed = _limits(pruned, pair.target)
     order = placed[np.lexsort((high[placed], low[placed]))]
     sizes, rows = pruned.files["size"].to_numpy(), pruned.row_counts
-    each = max(_OWNER_BYTES, int(sizes.sum()) // _MOST_OWNERS)
+    budgets = pruned.plan.budgets
+    each = max(budgets.range_task_bytes, int(sizes.sum()) // budgets.exchange_tasks)
     before = np.cumsum(sizes[order]) - sizes[order]
     cells = np.split(order, np.flatnonzero(np.diff(before // each)) + 1)
     beyond = np.setdiff1d(np.arange(len(sizes)), placed)

@@ -13,6 +13,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import types as T
 
+import deltamerge.budgets
 import deltamerge.errors
 import deltamerge.protocol
 import deltamerge.worker
@@ -34,7 +35,7 @@ from deltamerge.spark.session.schema import nullable_frame, nullable_type
 from deltamerge.spark.session.settings import described, settings
 from deltamerge.worker.scan.row_errors import Refused
 
-for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors):
+for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors, deltamerge.budgets):
     cloudpickle.register_pickle_by_value(_package)  # type: ignore[no-untyped-call]
 
 _UNCHANGED = "Nothing was committed; the table is as it was."

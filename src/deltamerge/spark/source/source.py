@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.protocol.values.widths import least_width
 from deltamerge.spark.expressions.expression import only
@@ -31,11 +32,6 @@ from deltamerge.spark.stages.writing import positional
 from deltamerge.worker.entry import sized_map
 from deltamerge.worker.scan.store import DataStore
 
-COLLECTED_BYTES = 80 << 20
-_TRUSTED_BYTES = 24 << 20
-_PART_BYTES = 800_000
-# Filters make a source smaller than Spark foresees; below so many times the bytes that are collected, that is likely.
-_FAR_TOO_LARGE = 4
 _WITHOUT_COLUMNS = "deltamerge row"  # Arrow does not carry rows without columns
 # With these a file that is gone is read as one without rows.
 _FORGIVING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
@@ -106,7 +102,13 @@ class Reading:
     would: Callable[[Source, bool], bool]
 
 
-def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] = (), reading: Reading | None = None) -> Source:
+def materialize(
+    source: Frame,
+    columns: Sequence[str],
+    bounded: Collection[str] = (),
+    reading: Reading | None = None,
+    budgets: Budgets = DEFAULTS,
+) -> Source:
     """Evaluate `source` once, keeping `columns`; of those `bounded` the limits are found out on the way.
 
     A scan of files need not be kept, if there is a `reading`: the rows of a small one are collected, without a job if it is
@@ -119,28 +121,30 @@ def materialize(source: Frame, columns: Sequence[str], bounded: Collection[str] 
     if not fits_arrow(schema):
         return _checkpointed(chosen, schema)
     estimate, plan = estimated(chosen)
-    if estimate is not None and estimate <= _TRUSTED_BYTES:
-        table = _read_here(chosen, schema, reading) if reading and may_be_parquet(plan) else None
+    if estimate is not None and estimate <= budgets.trusted_estimate_bytes:
+        table = _read_here(chosen, schema, reading, budgets) if reading and may_be_parquet(plan) else None
         return _local(spark, schema, collect(chosen, "deltamerge: read the source", schema) if table is None else table)
     if estimate is not None and reading is not None and reading.at_least is not None:
         scanned = _scanned(
-            chosen, schema, estimate, reading, estimate >= reading.at_least, bounded if may_be_parquet(plan) else ()
+            chosen, schema, estimate, reading, estimate >= reading.at_least, bounded if may_be_parquet(plan) else (), budgets
         )
         if scanned is not None:
             return scanned
     places = [place for place, name in enumerate(columns) if name in bounded]
     with translating(), settings(spark):
         kept = chosen.localCheckpoint(eager=False)
-    if estimate is not None and _is_far_too_large(estimate) and all(map(_is_plain, schema)):
+    if estimate is not None and _is_far_too_large(estimate, budgets) and all(map(_is_plain, schema)):
         rows, size, bounds = _counted(positional(kept), schema, places)
-        if size > COLLECTED_BYTES:
+        if size > budgets.collected_bytes:
             return Source(lambda: kept, rows, size, bounds=bounds)
         return _local(spark, schema, collect(kept, "deltamerge: read the materialized source", schema))
     parts = collect(
-        positional(kept).mapInArrow(sized_map(_PART_BYTES, places), _SIZED), "deltamerge: materialize the source", _SIZED
+        positional(kept).mapInArrow(sized_map(budgets.counted_part_bytes, places), _SIZED),
+        "deltamerge: materialize the source",
+        _SIZED,
     )
     rows, size = (sum(parts[name].to_pylist()) for name in ("rows", "bytes"))
-    if size > COLLECTED_BYTES:
+    if size > budgets.collected_bytes:
         return Source(lambda: kept, rows, size, bounds=_bounds([columns[place] for place in places], parts))
     payloads = [payload for payload in parts["payload"].to_pylist() if payload is not None]
     if len(payloads) == parts.num_rows and payloads:
@@ -172,14 +176,20 @@ def _checkpointed(chosen: Frame, schema: T.StructType) -> Source:
     return Source(lambda: kept, rows, size)
 
 
-def _read_here(chosen: Frame, schema: T.StructType, reading: Reading) -> pa.Table | None:
+def _read_here(chosen: Frame, schema: T.StructType, reading: Reading, budgets: Budgets) -> pa.Table | None:
     """The rows of a small source that is Parquet files, read without Spark; None where it must read them."""
-    files = source_files(chosen, schema, reading.store)
-    return rows_here(chosen, files, schema, reading.store, COLLECTED_BYTES)
+    files = source_files(chosen, schema, reading.store, (), budgets)
+    return rows_here(chosen, files, schema, reading.store, budgets)
 
 
 def _scanned(
-    chosen: Frame, schema: T.StructType, estimate: int, reading: Reading, may_pass: bool, bounded: Collection[str]
+    chosen: Frame,
+    schema: T.StructType,
+    estimate: int,
+    reading: Reading,
+    may_pass: bool,
+    bounded: Collection[str],
+    budgets: Budgets,
 ) -> Source | None:
     """The rows of a scan of files, collected or left where they are; None where they must be kept, or it is no such scan.
 
@@ -187,28 +197,30 @@ def _scanned(
     and each row goes straight to the files of the table that may have its key.
     """
     is_plain = all(map(_is_plain, schema))
-    may_be_held = is_plain and not _is_far_too_large(estimate)
+    may_be_held = is_plain and not _is_far_too_large(estimate, budgets)
     may_go = may_be_held or may_pass or (is_plain and bool(bounded) and reading.would(_SOME, True))
     if not may_go or not _is_lasting_scan(chosen):
         return None
-    files = source_files(chosen, schema, reading.store, () if may_pass else bounded)
+    files = source_files(chosen, schema, reading.store, () if may_pass else bounded, budgets)
     if files:
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
         left = Source(lambda: chosen, rows, max(size, _width(schema) * rows), is_kept=False, files=files)
-        if may_pass and (size > COLLECTED_BYTES or (size > _TRUSTED_BYTES and reading.would(left, False))):
+        if may_pass and (
+            size > budgets.collected_bytes or (size > budgets.trusted_estimate_bytes and reading.would(left, False))
+        ):
             return left
         bounds = None if may_pass else _limits_told(chosen, schema, files, reading.store, bounded)
-        if bounds is not None and max(size, rows * least_width(arrow_schema(from_spark(schema)))) > COLLECTED_BYTES:
+        if bounds is not None and max(size, rows * least_width(arrow_schema(from_spark(schema)))) > budgets.collected_bytes:
             left = replace(left, bounds=bounds)
             if reading.would(left, True):
                 return left
-        table = rows_here(chosen, files, schema, reading.store, COLLECTED_BYTES) if may_be_held or may_pass else None
+        table = rows_here(chosen, files, schema, reading.store, budgets) if may_be_held or may_pass else None
         if table is not None:
             return _local(chosen.sparkSession, schema, table)
     if not (may_be_held or may_pass):
         return None
     rows, size, _ = _counted(positional(chosen), schema, ())
-    if size > COLLECTED_BYTES:
+    if size > budgets.collected_bytes:
         return Source(lambda: chosen, rows, max(size, 0 if is_plain else estimate), is_kept=False) if may_pass else None
     return _local(chosen.sparkSession, schema, collect(chosen, "deltamerge: read the source", schema)) if is_plain else None
 
@@ -221,8 +233,8 @@ def _limits_told(
     return found if found is not None and found.num_columns else None
 
 
-def _is_far_too_large(estimate: int) -> bool:
-    return estimate > _FAR_TOO_LARGE * COLLECTED_BYTES
+def _is_far_too_large(estimate: int, budgets: Budgets) -> bool:
+    return estimate > budgets.overestimate * budgets.collected_bytes
 
 
 def _is_lasting_scan(frame: Frame) -> bool:

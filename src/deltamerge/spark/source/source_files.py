@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as T
 
+from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.session.adapter import extended_plan, is_here
@@ -29,11 +30,6 @@ from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.scan.source import SourceSpec, is_read_alike, source_rows
 from deltamerge.worker.scan.store import DataStore, Stamp
 
-_MOST_FILES = 256
-_THREADS = 8
-_SHARE_BYTES = 64 << 20
-# What a thread of this process reads.
-_PART_BYTES = 4 << 20
 _SAME_IN_ALL_CALENDARS = date(1582, 10, 15)
 AS_THEY_COME = {
     "spark.sql.caseSensitive": "false",
@@ -78,7 +74,9 @@ class SourceFile:
     limits: Mapping[str, tuple[Any, Any]] | None = field(default=None, repr=False)
 
 
-def source_files(chosen: Frame, schema: T.StructType, store: DataStore, bounded: Collection[str] = ()) -> tuple[SourceFile, ...]:
+def source_files(
+    chosen: Frame, schema: T.StructType, store: DataStore, bounded: Collection[str] = (), budgets: Budgets = DEFAULTS
+) -> tuple[SourceFile, ...]:
     """The Parquet files that hold just the rows of `chosen`, whose schema is `schema`; () where that isn't sure.
 
     They are in the table's `store` or on a local disk. Of `bounded` columns they have limits.
@@ -88,10 +86,10 @@ def source_files(chosen: Frame, schema: T.StructType, store: DataStore, bounded:
     with settings(chosen.sparkSession, _UNABRIDGED):
         urls = _urls(chosen, schema)
     names = [decode_path(url) for url in urls]
-    if not 0 < len(names) <= _MOST_FILES or not all(_is_reached(store, name) for name in names):
+    if not 0 < len(names) <= budgets.source_files or not all(_is_reached(store, name) for name in names):
         return ()
     try:
-        with ThreadPoolExecutor(_THREADS) as pool:
+        with ThreadPoolExecutor(budgets.source_threads) as pool:
             return tuple(pool.map(_looked_into(store, schema, bounded), names))
     except Exception:  # Spark says what is wrong with it
         return ()
@@ -225,17 +223,19 @@ def is_near(frame: Frame, files: Sequence[SourceFile], store: DataStore) -> bool
     return is_here(frame.sparkSession) or (store.remote and not any(file.name.startswith(("/", "file:")) for file in files))
 
 
-def rows_here(frame: Frame, files: Sequence[SourceFile], schema: T.StructType, store: DataStore, at_most: int) -> pa.Table | None:
+def rows_here(
+    frame: Frame, files: Sequence[SourceFile], schema: T.StructType, store: DataStore, budgets: Budgets = DEFAULTS
+) -> pa.Table | None:
     """The rows of such files, of a frame with this schema, read by this process.
 
     None where Spark must read them: this may be another machine than that of Spark's driver, a file isn't what it was or has
-    what Spark may read otherwise, or the rows have more than `at_most` bytes.
+    what Spark may read otherwise, or the rows are more than is collected.
     """
-    if not files or not is_near(frame, files, store) or sum(file.bytes for file in files) > at_most:
+    if not files or not is_near(frame, files, store) or sum(file.bytes for file in files) > budgets.collected_bytes:
         return None
     stamps = {file.name: file.stamp for file in files}
-    spec = SourceSpec(store, arrow_schema(from_spark(schema)), shares(files, _PART_BYTES), stamps)
-    room = at_most
+    spec = SourceSpec(store, arrow_schema(from_spark(schema)), shares(files, budgets.source_read_bytes), stamps)
+    room = budgets.collected_bytes
 
     def read(number: int) -> list[pa.Table]:
         nonlocal room
@@ -248,7 +248,7 @@ def rows_here(frame: Frame, files: Sequence[SourceFile], schema: T.StructType, s
         return found
 
     try:
-        with ThreadPoolExecutor(_THREADS) as pool:
+        with ThreadPoolExecutor(budgets.source_threads) as pool:
             parts = [table for part in pool.map(read, range(len(spec.bins))) for table in part]
     except Exception:  # Spark says what is wrong with it
         return None
@@ -259,7 +259,7 @@ class _TooLarge(Exception):
     """Rows take more bytes than they may."""
 
 
-def shares(files: Sequence[SourceFile], size_of_each: int = _SHARE_BYTES) -> tuple[tuple[FileTask, ...], ...]:
+def shares(files: Sequence[SourceFile], size_of_each: int) -> tuple[tuple[FileTask, ...], ...]:
     """What each task reads of the files, about so many bytes: some files, or a share of the row groups of one."""
     bins: list[list[FileTask]] = []
     room = 0

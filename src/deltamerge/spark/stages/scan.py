@@ -8,13 +8,12 @@ from heapq import heapify, heapreplace
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.worker.entry import match_map, scan_map
 from deltamerge.worker.scan.narrow import narrows
 from deltamerge.worker.scan.scan import FILE, RANK, ROW, FileTask, ScanSpec
 
-_BIN_BYTES = 32 << 20
-_MOST_BINS = 4_096
 # How many rows of a task may have the same partner before they count against what all tasks may bring.
 _REPEATED = 4
 # What a row takes in a file, where nobody knows better.
@@ -28,13 +27,14 @@ def scan_frame(
     tasks: Sequence[FileTask],
     sizes: Sequence[int],
     rows: int | None = None,
+    budgets: Budgets = DEFAULTS,
 ) -> Frame:
     """A lazy frame of `schema`, which describes `spec.schema`, plus the file index and row position of each row.
 
     `sizes` are the files' bytes, by which they are spread over tasks; of about how many `rows` they have Spark is told, so that
     it knows whether the frame can be broadcast.
     """
-    bins = pack(tasks, sizes) or [[]]
+    bins = pack(tasks, sizes, budgets) or [[]]
     fields = [*schema.fields, T.StructField(FILE, T.IntegerType(), False), T.StructField(ROW, T.LongType(), False)]
     each = max(1, (sum(sizes) // ROW_BYTES if rows is None else rows) // len(bins))
     # Spark takes a scan to have as many rows as the range below it, filtered or not: one of as many numbers, of which
@@ -43,10 +43,10 @@ def scan_frame(
     return numbers.mapInArrow(scan_map(spec, bins, each), T.StructType(fields))
 
 
-def pack(tasks: Sequence[FileTask], sizes: Sequence[int]) -> list[list[FileTask]]:
+def pack(tasks: Sequence[FileTask], sizes: Sequence[int], budgets: Budgets = DEFAULTS) -> list[list[FileTask]]:
     """The tasks in bins of about equal bytes: large files alone, small ones together."""
     total = sum(sizes)
-    count = min(len(tasks), _MOST_BINS, max(8, total // _BIN_BYTES + 1))
+    count = min(len(tasks), budgets.scan_tasks, max(8, total // budgets.scan_task_bytes + 1))
     bins: list[list[FileTask]] = [[] for _ in range(count)]
     heap = [(0, number) for number in range(count)]
     heapify(heap)
@@ -64,15 +64,15 @@ def match_frame(
     tasks: Sequence[FileTask],
     sizes: Sequence[int],
     partners: int,
-    limit: int,
-    most: int,
+    budgets: Budgets,
+    most: float,
 ) -> Frame:
-    """The ranked candidate rows of the files, over all tasks bounded to about twice `limit` rows and `most` bytes.
+    """The ranked candidate rows of the files, over all tasks bounded to about twice the rows that are matched and `most` bytes.
 
     More come only where they are dense: from one task up to an eighth of either, if the source has `partners` for them. Where
     every row comes their number is known before.
     """
-    bins = pack(tasks, sizes)
+    bins, limit = pack(tasks, sizes, budgets), budgets.match_rows
     fields = [T.StructField(FILE, T.IntegerType()), T.StructField(ROW, T.LongType()), T.StructField(RANK, T.LongType())]
     dense = min(limit // 8, _REPEATED * partners)
     every = spec.others is not None and not narrows(spec.others, spec.schema)

@@ -8,6 +8,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.commit.clustering import clustering_columns
 from deltamerge.log.commit.stats_columns import bound_type, indexed_fields
@@ -121,7 +122,7 @@ def scan_spec(
     return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked, others, padded)
 
 
-def write_spec(snapshot: Snapshot) -> WriteSpec:
+def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS) -> WriteSpec:
     """How to write data files of the table."""
     properties = snapshot.properties
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
@@ -138,6 +139,7 @@ def write_spec(snapshot: Snapshot) -> WriteSpec:
         codec=properties.compression,
         target_bytes=properties.target_file_size,
         prefix_length=properties.prefix_length(mode is not MappingMode.NONE),
+        budgets=budgets,
     )
 
 

@@ -29,7 +29,6 @@ from deltamerge.worker.write.rewrite import ChangeSpec
 from deltamerge.worker.write.write import WriteSpec
 
 _FEW_BYTES = 24 << 20
-_MOST_TASKS = 64
 RESULT_TYPE: T.StructType = from_arrow_schema(RESULT_SCHEMA)
 
 
@@ -46,7 +45,7 @@ def written_frame(rows: Frame, spec: ChangeSpec) -> Frame:
 def payload_frame(spark: Session, pieces: Sequence[pa.Table], spec: ChangeSpec) -> Frame:
     """Apply pieces of ordered change rows, each one file's or only inserts, one task or more; result rows."""
     # Spark makes a task of each chunk of a large table.
-    rows = np.array_split(np.arange(len(pieces)), min(len(pieces), _MOST_TASKS))
+    rows = np.array_split(np.arange(len(pieces)), min(len(pieces), spec.write.budgets.payload_tasks))
     payloads = pa.chunked_array([[arrow_stream(pieces[row]) for row in part] for part in rows], pa.binary())
     numbers = pa.chunked_array([pa.array(part, pa.int32()) for part in rows], pa.int32())
     fields = [T.StructField("number", T.IntegerType()), T.StructField("payload", T.BinaryType())]

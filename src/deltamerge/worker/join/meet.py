@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from deltamerge.budgets import Budgets
 from deltamerge.worker.join.lookup import Lookup, lookup_of
-from deltamerge.worker.join.owned import HELD_BYTES, OwnedSpec, changed_rows, clause_pieces, clause_rows, new_places
+from deltamerge.worker.join.owned import OwnedSpec, changed_rows, clause_pieces, clause_rows, new_places
 from deltamerge.worker.join.pairs import Hits, Indices
 from deltamerge.worker.join.route import Ranges, RouteSpec, payloads, routed, split, spread
 from deltamerge.worker.join.sized import Chunk, Held
@@ -26,9 +27,6 @@ from deltamerge.worker.scan.streams import read_stream
 _PLACES = -1
 # Said of a source row that would have to be written in several places: what is only told of places can't say so.
 REPEATED = "DELTAMERGE_KEYS_REPEATED"
-# What the keys of the table's rows at one task may take; as much again goes to matching them, several times.
-_TABLE_BYTES = 128 << 20
-_DELETED_ROWS = 1 << 16
 # So many neighbours of the source, as a power of two, are told to one task; those of other bins elsewhere.
 _TOGETHER, _FAR = 16, 7_919
 _NOWHERE = Ranges(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
@@ -65,7 +63,7 @@ class MeetSpec:
         return tuple(source for _, source in self.keys)
 
     def _route(self, columns: tuple[str, ...], is_table: bool) -> RouteSpec:
-        return RouteSpec(columns[0], _NOWHERE, len(self.meetings), self.meetings, is_table, columns)
+        return RouteSpec(columns[0], _NOWHERE, len(self.meetings), self.meetings, is_table, columns, self.owned.budgets)
 
     @property
     def inserters(self) -> int:
@@ -92,9 +90,9 @@ class Meeting:
         self._parts: list[pa.Table] = []
         self._table: pa.Table | None = None
         self._lookup: Lookup | None = None
-        self._waiting = Chunk()
+        self._waiting = Chunk(spec.owned.budgets)
         self._hits = Hits()
-        self._held_bytes = Held(_TABLE_BYTES)
+        self._held_bytes = Held(spec.owned.budgets.hash_buffer_bytes)
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of `ROUTED` in and out."""
@@ -167,7 +165,7 @@ class Meeting:
         bins, places = found.column(BIN).to_numpy().astype(np.int64), found.column(PLACE).to_numpy()
         tasks = (bins * _FAR + (places >> _TOGETHER)) % len(self._spec.owners)
         for task, rows in split(found, np.arange(len(chosen)), tasks):
-            yield from payloads(self._spec.owners[task], _PLACES, rows)
+            yield from payloads(self._spec.owners[task], _PLACES, rows, self._spec.owned.budgets.payload_bytes)
 
     def _deleted(self) -> Iterator[pa.RecordBatch]:
         """The rows of the table without a partner, which a NOT MATCHED BY SOURCE clause deletes."""
@@ -175,8 +173,9 @@ class Meeting:
         if owned.by_source is None:
             return
         alone = self._hits.without(np.arange(held.num_rows))
-        for start in range(0, len(alone), _DELETED_ROWS):
-            files, rows = _where(held, alone[start : start + _DELETED_ROWS])
+        step = owned.budgets.piece_rows
+        for start in range(0, len(alone), step):
+            files, rows = _where(held, alone[start : start + step])
             yield from self._sent(changed_rows(owned, owned.by_source, pa.table({}), len(files), files, rows))
 
     def _sent(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -185,7 +184,7 @@ class Meeting:
 
     def _payloads(self, rows: pa.Table, tasks: Indices) -> Iterator[pa.RecordBatch]:
         for task, part in split(rows, np.arange(len(tasks)), tasks):
-            yield from payloads(self._spec.owners[task], task, part)
+            yield from payloads(self._spec.owners[task], task, part, self._spec.owned.budgets.payload_bytes)
 
 
 def _where(held: pa.Table, chosen: Indices) -> tuple[Any, Any]:
@@ -196,10 +195,10 @@ def _where(held: pa.Table, chosen: Indices) -> tuple[Any, Any]:
 class Settled:
     """A task that owns files, or inserts rows: `changes` in the order in which they are applied, then places of source rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, budgets: Budgets) -> None:
         self._held: dict[int, list[pa.Table]] = {}
         self._new: list[pa.Table] = []
-        self._held_bytes = Held(HELD_BYTES)
+        self._held_bytes = Held(budgets.exchange_buffer_bytes)
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of `ROUTED` in, changed rows out: inserted ones as they come, then those of each file by position."""

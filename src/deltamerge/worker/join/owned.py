@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.protocol.values.widths import least_width
 from deltamerge.worker.join.pairs import OFTEN, Hits, Indices, few_of_each, pairs_of
 from deltamerge.worker.join.route import Ranges, numbers
@@ -26,8 +27,6 @@ from deltamerge.worker.scan.streams import read_stream
 from deltamerge.worker.write.rewrite import CLAUSE, conform_column
 
 SourceKeys = tuple[KeyFilter, pa.Array]
-# What a task may hold of rows that change its files.
-HELD_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,7 @@ class OwnedSpec:
     inserts: RoutedClause | None = None
     by_source: RoutedClause | None = None
     refers: bool = False
+    budgets: Budgets = DEFAULTS
 
     @property
     def changes(self) -> pa.Schema:
@@ -77,11 +77,11 @@ class Owner:
         self._files = files
         self._task = -1
         self._owned: tuple[int, ...] = ()
-        self._waiting = Chunk()
+        self._waiting = Chunk(spec.budgets)
         self._changed: dict[int, list[pa.Table]] = {}
         self._hits: dict[int, Hits] = {}
         self._new: list[pa.Table] = []
-        self._held = Held(HELD_BYTES)
+        self._held = Held(spec.budgets.exchange_buffer_bytes)
         self._width = least_width(spec.changes)
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -208,7 +208,7 @@ def clause_pieces(
     spec: OwnedSpec, clause: RoutedClause, source: pa.Table, chosen: Indices, files: Any, positions: Indices
 ) -> Iterator[pa.Table]:
     """Changed rows of a file, or of one file each, in pieces: one long source row may have many partners."""
-    for piece in pieces(source.select(clause.columns), chosen):
+    for piece in pieces(source.select(clause.columns), chosen, spec.budgets.piece_bytes):
         place = files if isinstance(files, int) else files[piece]
         yield clause_rows(spec, clause, source, chosen[piece], place, positions[piece])
 

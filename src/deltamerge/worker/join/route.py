@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.worker.join.sized import Chunk
 from deltamerge.worker.scan.bloom import key_hashes
 from deltamerge.worker.scan.streams import stream_array
@@ -26,7 +27,6 @@ ROUTED = pa.schema(
         pa.field("rows", pa.binary()),
     ]
 )
-_PAYLOAD_BYTES = 4 << 20
 _CODEC = "lz4"
 
 
@@ -63,6 +63,7 @@ class RouteSpec:
     partitions: tuple[int, ...] = field(repr=False)
     is_table: bool = False
     spread_by: tuple[str, ...] = ()
+    budgets: Budgets = DEFAULTS
 
     @property
     def owners(self) -> int:
@@ -78,7 +79,7 @@ class RouteSpec:
 
 def routed(spec: RouteSpec, batches: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
     """Rows of the source in, batches of `ROUTED` out."""
-    chunk = Chunk()
+    chunk = Chunk(spec.budgets)
     for batch in batches:
         if chunk.add(batch):
             yield from _sent(spec, chunk.take())
@@ -97,11 +98,11 @@ def _sent(spec: RouteSpec, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
         columns = spec.spread_by or (spec.key,)
         tasks = spec.owners + spread(_taken(table.select(columns), alone), columns, spec.inserters)
         for task, rows in split(table, alone, tasks):
-            yield from payloads(spec.partitions[task], ~task if spec.is_table else task, rows)
+            yield from payloads(spec.partitions[task], ~task if spec.is_table else task, rows, spec.budgets.payload_bytes)
     for step in range(int((last - first).max(initial=0))):
         places = np.flatnonzero(last - first > step)
         for task, rows in split(table, places, first[places] + step):
-            yield from payloads(spec.partitions[task], task, rows)
+            yield from payloads(spec.partitions[task], task, rows, spec.budgets.payload_bytes)
 
 
 def spread(table: pa.Table, columns: Sequence[str], count: int) -> Numbers:
@@ -130,9 +131,9 @@ def _taken(table: pa.Table, rows: Numbers) -> pa.Table:
     return table.combine_chunks().take(pa.array(rows))
 
 
-def payloads(partition: int, task: int, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Rows as batches of `ROUTED`, in pieces."""
-    step = max(1, rows.num_rows * _PAYLOAD_BYTES // max(1, rows.nbytes))
+def payloads(partition: int, task: int, rows: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
+    """Rows as batches of `ROUTED`, in pieces of about `size` bytes."""
+    step = max(1, rows.num_rows * size // max(1, rows.nbytes))
     for start in range(0, rows.num_rows, step):
         packed = stream_array(rows.slice(start, step), _CODEC)
         columns = [pa.array([partition], pa.int32()), pa.array([task], pa.int32()), packed]

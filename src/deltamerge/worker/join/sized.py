@@ -11,12 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.budgets import Budgets
 from deltamerge.worker.join.pairs import Indices
 from deltamerge.worker.scan.row_errors import Refused
 
 TOO_LARGE = "DELTAMERGE_TASK_TOO_LARGE"
-_PIECE_BYTES = 16 << 20
-_CHUNK_BYTES, _CHUNK_ROWS = 64 << 20, 1 << 20
 
 
 class Held:
@@ -39,15 +38,16 @@ class Held:
 class Chunk:
     """Rows that come in parts, gathered until they are worth to be worked on at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, budgets: Budgets) -> None:
+        self._budgets = budgets
         self._parts: list[pa.Table] = []
         self._rows = self._bytes = 0
 
     def add(self, rows: pa.Table) -> bool:
-        """Take rows; whether they are enough now: 64 MB, or a million."""
+        """Take rows; whether they are enough now."""
         self._parts.append(rows)
         self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
-        return self._bytes >= _CHUNK_BYTES or self._rows >= _CHUNK_ROWS
+        return self._bytes >= self._budgets.chunk_bytes or self._rows >= self._budgets.chunk_rows
 
     def take(self) -> pa.Table | None:
         """What was gathered, which is forgotten; None if nothing was."""
@@ -55,11 +55,11 @@ class Chunk:
         return pa.concat_tables(parts) if parts else None
 
 
-def pieces(source: pa.Table, chosen: Indices) -> Iterator[slice]:
-    """Slices of the source rows `chosen`, which may repeat, each of about 16 MB at most: one long row may stand for many."""
+def pieces(source: pa.Table, chosen: Indices, size: int) -> Iterator[slice]:
+    """Slices of the source rows `chosen`, which may repeat, each of about `size` bytes: one long row may stand for many."""
     if not len(chosen):
         return
-    number = np.cumsum(_row_bytes(source)[chosen]) // _PIECE_BYTES
+    number = np.cumsum(_row_bytes(source)[chosen]) // size
     cuts = np.flatnonzero(np.diff(number)) + 1
     for start, end in pairwise([0, *cuts.tolist(), len(chosen)]):
         yield slice(start, end)

@@ -36,9 +36,6 @@ from deltamerge.worker.write.write import (
 )
 
 CLAUSE = "__deltamerge_clause"
-# Smaller files than that, in bytes, are put together with others of their partition when they are written again.
-SMALL_FILE = 1 << 20
-_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True)
@@ -124,10 +121,11 @@ class FileRewriter:
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
         self._source = spec.write.store.open(task.name)
         size = self._source.size()
-        self._is_small = size < max(SMALL_FILE, spec.together)
+        small = spec.write.budgets.small_file_bytes
+        self._is_small = size < max(small, spec.together)
         self._file = open_parquet(self._source, task.name, spec.write.store.remote)
         self._deleted = read_vector(task.vector, task.name, self._file.metadata.num_rows) if deleted is None else deleted
-        self._batches = self._read() if size < SMALL_FILE else ahead(self._read())
+        self._batches = self._read() if size < small else ahead(self._read())
         self._batch: pa.Table | None = None
         self._start = 0
         self._pending: list[pa.Table] = []
@@ -163,8 +161,9 @@ class FileRewriter:
             names = stored_names(self._file, stored)
             first = 0
             # One call a row group: what is fetched together, of a remote file, is held until the next call.
+            rows = self._spec.write.budgets.rewrite_rows
             for group in range(self._file.num_row_groups):
-                batches = self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
+                batches = self._file.iter_batches(batch_size=rows, row_groups=[group], columns=names, use_threads=False)
                 with self._spec.write.store.naming(self._task.name):
                     for batch in batches:
                         table = conform_table(gregorian(pa.Table.from_batches([batch]), self._file), stored)

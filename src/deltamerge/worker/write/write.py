@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.partitions import partition_folder, partition_text
 from deltamerge.worker.scan.columns import stored_table, within
@@ -25,10 +26,8 @@ from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.write.stats import FileStats, StatsColumn
 
-_GROUP_BYTES = 64 << 20
 _LETTERS = string.ascii_letters + string.digits
 _SAMPLE_ROWS = 8_192
-_WAITING_BYTES = 256 << 20
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 _EXTENSIONS = {"none": "", "uncompressed": "", "gzip": ".gz", "lz4_raw": ".lz4raw"}
 
@@ -58,6 +57,7 @@ class WriteSpec:
     prefix_length: int = 0
     base: str = ""
     stem: str = "part"
+    budgets: Budgets = DEFAULTS
 
     @property
     def data_columns(self) -> list[str]:
@@ -110,7 +110,7 @@ class DataFileWriter:
         stored = stored_table(table.select(self._spec.data_columns), self._spec.stored)
         if not self._group_rows:
             per_row = max(1, stored.nbytes // stored.num_rows)
-            held = min(_GROUP_BYTES, 2 * self._spec.target_bytes)  # about twice what comes of it in Parquet
+            held = min(self._spec.budgets.row_group_bytes, 2 * self._spec.target_bytes)  # about twice what comes of it in Parquet
             self._group_rows = min(max(held // per_row, 16_384), 1 << 20)
         self._waiting.append(stored)
         self._waiting_rows += stored.num_rows
@@ -196,7 +196,7 @@ class PartitionWriters:
     def _relieve(self) -> None:
         """Finish the fullest writers' files while too many rows wait in memory; so no more files are open than must be."""
         waiting = sum(writer.waiting_bytes for writer in self._writers.values())
-        while waiting > _WAITING_BYTES:
+        while waiting > self._spec.budgets.open_partitions_bytes:
             fullest = max(self._writers.values(), key=lambda writer: writer.waiting_bytes)
             waiting -= fullest.waiting_bytes
             fullest.close()

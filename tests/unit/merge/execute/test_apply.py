@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.merge.execute import apply
+from deltamerge.budgets import Budgets
 from deltamerge.merge.execute.apply import _by_partition, _pieces, _read_bytes, _together
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
@@ -36,7 +37,7 @@ def changes(*files: int | None, clause: int = 0) -> pa.Table:
 @given(st.lists(st.integers(0, 5) | st.none(), max_size=20), st.integers(1, 200), st.integers(1, 40))
 def test_bundles_are_all_rows_in_order_and_split_no_file(files: list[int | None], most: int, each: int) -> None:
     table = changes(*sorted(files, key=lambda file: (file is None, file)))
-    found = [piece for _, piece in _pieces(table)]
+    found = [piece for _, piece in _pieces(table, 64 << 20)]
     bundles = _together(found, [(piece.nbytes, each) for piece in found], (most, 100))
     assert pa.concat_tables([table.slice(0, 0), *bundles]).equals(table)
     owners = [{file for file in bundle[FILE].to_pylist() if file is not None} for bundle in bundles]
@@ -46,18 +47,19 @@ def test_bundles_are_all_rows_in_order_and_split_no_file(files: list[int | None]
 
 def test_small_changes_of_many_files_are_one_piece() -> None:
     table = changes(0, 0, 3, 7, None, None)
-    pieces = [piece for _, piece in _pieces(table)]
+    pieces = [piece for _, piece in _pieces(table, 64 << 20)]
     assert len(_together(pieces, [(1,)] * 4, (4,))) == 1
     assert [len(piece) for piece in _together(pieces, [(9,), (1,), (2,), (1,)], (3,))] == [2, 2, 2]
 
 
-def test_what_is_small_of_a_partition_is_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply, "SMALL_BYTES", 2_000)
+def test_what_is_small_of_a_partition_is_one_piece(tmp_path: Path) -> None:
     partitioned = pa.schema([("p", pa.string()), ("id", pa.int64())])
     tasks = {file: FileTask(file, f"{file}", {"p": pa.scalar(p)}) for file, p in enumerate(["a", "b", None, "b", "a"])}
-    spec = ChangeSpec(write_spec(tmp_path, partitioned, ["p"]), (WHOLE,), tasks)
+    spec = ChangeSpec(
+        replace(write_spec(tmp_path, partitioned, ["p"]), budgets=Budgets(small_files_bytes=2_000)), (WHOLE,), tasks
+    )
     table = changes(0, 1, 2, 3, 4, 4, None, None, None, None).append_column("p", pa.array([None] * 6 + ["b", "c", None, "b"]))
-    parts = _by_partition(spec, _pieces(table), [100, 1_000, 10, 400, 1_950])
+    parts = _by_partition(spec, _pieces(table, 64 << 20), [100, 1_000, 10, 400, 1_950])
     found = [(sorted(zip(rows[FILE].to_pylist(), rows["p"].to_pylist(), strict=True), key=str), size) for rows, size in parts]
     pairs = [(0, None)], [(4, None), (4, None)], [(1, None), (3, None), (None, "b"), (None, "b")], [(2, None), (None, None)]
     assert [rows for rows, _ in found] == [*pairs, [(None, "c")]]
@@ -68,7 +70,7 @@ def test_what_is_small_of_a_partition_is_one_piece(tmp_path: Path, monkeypatch: 
 def test_without_partitions_the_rows_stay_in_order(tmp_path: Path) -> None:
     table = changes(0, 3, 3, None, None)
     spec = ChangeSpec(write_spec(tmp_path, SCHEMA), (WHOLE,), {})
-    ((rows, size),) = _by_partition(spec, _pieces(table), [5, 0, 0, 7])
+    ((rows, size),) = _by_partition(spec, _pieces(table, 64 << 20), [5, 0, 0, 7])
     assert rows.equals(table)
     assert size > 12
     assert _by_partition(spec, [], []) == []

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
+from deltamerge.budgets import Budgets
 from deltamerge.protocol.values.predicate import ALWAYS
 from deltamerge.spark.stages import scan
 
@@ -39,5 +40,5 @@ def test_few_partners_let_a_task_bring_no_more_than_its_share(
     spark: Any = SimpleNamespace(range=lambda *_: _Frame())
     spec: Any = SimpleNamespace(others=ALWAYS if every else None, schema=pa.schema([]))
     files: list[Any] = list(range(tasks))
-    scan.match_frame(spark, spec, T.StructType([]), files, [64 << 20] * tasks, partners, LIMIT, MOST)
+    scan.match_frame(spark, spec, T.StructType([]), files, [64 << 20] * tasks, partners, Budgets(match_rows=LIMIT), MOST)
     assert given == [(rows, size)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from deltamerge.budgets import Budgets
 from deltamerge.spark.stages import writing
 
 
@@ -28,7 +30,8 @@ def test_pieces_are_handed_over_in_order_and_in_chunks_of_which_spark_makes_task
     monkeypatch.setattr(writing, "local_frame", local_frame)
     monkeypatch.setattr(writing, "payload_map", lambda spec: None)
     nothing: Any = None
-    writing.payload_frame(nothing, [pa.table({"id": [number]}) for number in range(pieces)], nothing)
+    spec: Any = SimpleNamespace(write=SimpleNamespace(budgets=Budgets(payload_tasks=64)))
+    writing.payload_frame(nothing, [pa.table({"id": [number]}) for number in range(pieces)], spec)
     (table,) = given
     assert len(table.to_batches()) == chunks
     assert table["number"].to_pylist() == list(range(pieces))

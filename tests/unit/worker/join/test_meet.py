@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltamerge.worker.join import meet, sized
+from deltamerge.budgets import Budgets, current_budgets, using
 from deltamerge.worker.join.meet import Meeting, MeetSpec, Settled
 from deltamerge.worker.join.owned import OwnedSpec, RoutedClause
 from deltamerge.worker.join.pairs import Hits
@@ -45,6 +44,7 @@ def meeting(
         INSERT if inserts else None,
         GONE if gone else None,
         refers,
+        current_budgets(),
     )
     owners = tuple(range(200, 202 + 2 * inserts))
     return MeetSpec(owned, (("k", "k"),), tuple(range(100, 100 + tasks)), owners, moves)
@@ -81,14 +81,14 @@ def sent(spec: MeetSpec, table: pa.Table, source: pa.Table) -> dict[int, list[pa
 def test_rows_that_change_go_to_the_owners_of_their_files(
     held: list[int | None], keys: list[int | None], chunk: int, tasks: int
 ) -> None:
-    spec = meeting(tasks=tasks)
-    with patch.object(sized, "_CHUNK_ROWS", chunk):
+    with using(chunk_rows=chunk):
+        spec = meeting(tasks=tasks)
         found = sent(spec, table_of(spec, held), source_of(keys))
     updated: Counter[tuple[int, int]] = Counter()
     gone, inserted = [], []
     for partition, batches in found.items():
         order: list[tuple[int, int]] = []
-        for batch in Settled().changes(batches):
+        for batch in Settled(Budgets()).changes(batches):
             for row in batch.to_pylist():
                 if row[FILE] is None:
                     assert partition >= 202
@@ -114,9 +114,9 @@ def test_rows_that_change_go_to_the_owners_of_their_files(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.booleans(), st.integers(1, 40))
 def test_rows_are_referred_to_by_their_places(held: list[int | None], keys: list[int | None], inserts: bool, chunk: int) -> None:
-    spec = meeting(inserts=inserts, gone=False, refers=True, moves=True)
     repeats = any(key is not None and key in keys and held.count(key) > 1 for key in held)
-    with patch.object(sized, "_CHUNK_ROWS", chunk):
+    with using(chunk_rows=chunk):
+        spec = meeting(inserts=inserts, gone=False, refers=True, moves=True)
         if repeats:
             with pytest.raises(Refused, match="several rows") as caught:
                 sent(spec, table_of(spec, held), source_of(keys))
@@ -126,7 +126,7 @@ def test_rows_are_referred_to_by_their_places(held: list[int | None], keys: list
     told: list[tuple[int, int]] = []
     deleted = 0
     for batches in found.values():
-        settled = Settled()
+        settled = Settled(Budgets())
         for batch in settled.changes(batches):
             assert batch.schema.names == [FILE, ROW, CLAUSE]
             deleted += len({(row[FILE], row[ROW]) for row in batch.to_pylist()})
@@ -151,14 +151,15 @@ def test_where_rows_go_on_does_not_depend_on_their_order(held: list[int | None],
 
 
 def _rows(batches: list[pa.RecordBatch]) -> list[str]:
-    return sorted(str(row) for batch in Settled().changes(batches) for row in batch.to_pylist())
+    return sorted(str(row) for batch in Settled(Budgets()).changes(batches) for row in batch.to_pylist())
 
 
 def test_rows_of_the_table_come_first() -> None:
-    spec = meeting(tasks=1)
+    with using(chunk_rows=1):
+        spec = meeting(tasks=1)
     table = list(routed(spec.table, [table_of(spec, [1, 2])]))
     source = list(routed(spec.source, [source_of([1])]))
-    with patch.object(sized, "_CHUNK_ROWS", 1), pytest.raises(RuntimeError, match="after it had been matched"):
+    with pytest.raises(RuntimeError, match="after it had been matched"):
         list(Meeting(spec).changes([*source, *table]))
 
 
@@ -168,7 +169,7 @@ def test_neighbours_are_told_to_one_task() -> None:
     found = sent(spec, table_of(spec, []), source_of(keys))
     blocks: dict[tuple[int, int], set[int]] = {}
     for partition, batches in found.items():
-        settled = Settled()
+        settled = Settled(Budgets())
         assert not list(settled.changes(batches))
         for number, places in settled.new():
             for block in np.unique(places >> 16).tolist():
@@ -187,18 +188,18 @@ def test_a_long_row_that_many_rows_match_is_sent_in_pieces() -> None:
     assert max(part.nbytes for part in rows) < 24 << 20
     assert sum(part.num_rows for part in rows) == 2_001
     assert {part["v"][0].as_py()[:1] for part in rows} <= {"x", "y"}
-    with patch.object(meet, "HELD_BYTES", 64 << 20), pytest.raises(Refused, match="more than 64 MB") as caught:
-        list(Settled().changes(Meeting(spec).changes(batches)))
+    with pytest.raises(Refused, match="more than 64 MB") as caught:
+        list(Settled(Budgets(exchange_buffer_bytes=64 << 20)).changes(Meeting(spec).changes(batches)))
     assert caught.value.condition == "DELTAMERGE_TASK_TOO_LARGE"
-    with patch.object(meet, "_TABLE_BYTES", 1_000), pytest.raises(Refused, match="more than 0 MB"):
-        list(Meeting(spec).changes(batches))
+    small = replace(spec, owned=replace(spec.owned, budgets=Budgets(hash_buffer_bytes=1_000)))
+    with pytest.raises(Refused, match="more than 0 MB"):
+        list(Meeting(small).changes(batches))
 
 
 def test_deletions_are_sent_in_pieces() -> None:
-    spec = meeting(update=False, inserts=False, tasks=1)
-    table = table_of(spec, list(range(1_000)))
-    with patch.object(meet, "_DELETED_ROWS", 64):
-        found = sent(spec, table, source_of([5]))
+    with using(piece_rows=64):
+        spec = meeting(update=False, inserts=False, tasks=1)
+    found = sent(spec, table_of(spec, list(range(1_000))), source_of([5]))
     rows = [read_stream(batch.column(2)[0]) for batches in found.values() for batch in batches]
     assert max(part.num_rows for part in rows) <= 64
     assert sum(part.num_rows for part in rows) == 999

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltamerge.worker.join import route, sized
+from deltamerge.budgets import Budgets
 from deltamerge.worker.join.route import ROUTED, Ranges, RouteSpec, numbers, routed
 from deltamerge.worker.scan.streams import read_stream
 
@@ -47,9 +46,9 @@ def test_each_row_goes_to_every_owner_of_its_key(
     known: Ranges, keys: list[int | None], inserters: int, chunk: int, payload: int
 ) -> None:
     table = pa.table({"k": pa.array(keys, pa.int64()), "at": pa.array(range(len(keys)), pa.int64())})
-    spec = RouteSpec("k", known, inserters, tuple(range(100, 100 + len(known.files) + inserters)))
-    with patch.object(sized, "_CHUNK_ROWS", chunk), patch.object(route, "_PAYLOAD_BYTES", payload):
-        found = sent(spec, [table.slice(start, 7) for start in range(0, len(keys), 7)])
+    partitions = tuple(range(100, 100 + len(known.files) + inserters))
+    spec = RouteSpec("k", known, inserters, partitions, budgets=Budgets(chunk_rows=chunk, payload_bytes=payload))
+    found = sent(spec, [table.slice(start, 7) for start in range(0, len(keys), 7)])
     bounds = list(zip(known.low.tolist(), known.high.tolist(), strict=True))
     owned = {
         at: {task for task, (low, high) in enumerate(bounds) if k is not None and low <= k <= high} for at, k in enumerate(keys)

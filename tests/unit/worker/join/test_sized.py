@@ -13,11 +13,11 @@ from deltamerge.worker.scan.row_errors import Refused
 def test_a_long_row_that_is_chosen_often_makes_many_pieces() -> None:
     rows = pa.table({"s": ["x" * (1 << 20), "y", None], "n": [1, 2, 3]})
     chosen = np.array([0] * 40 + [1, 2] * 1_000)
-    found = list(pieces(rows, chosen))
+    found = list(pieces(rows, chosen, 16 << 20))
     assert np.concatenate([chosen[piece] for piece in found]).tolist() == chosen.tolist()
     assert max(int((chosen[piece] == 0).sum()) for piece in found) <= 17
     assert len(found) == 3
-    assert list(pieces(rows, chosen[:0])) == []
+    assert list(pieces(rows, chosen[:0], 16 << 20)) == []
 
 
 def test_bytes_are_refused_before_they_are_made() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import deltamerge.worker.write.rewrite as rewrite
-import deltamerge.worker.write.write as write
+from deltamerge.budgets import using
 from deltamerge.protocol.table.row_tracking import TrackingColumns
 from deltamerge.protocol.values.roaring import decode
 from deltamerge.worker.scan.row_errors import Refused
@@ -227,7 +225,7 @@ def test_rows_counts_and_files_are_those_of_the_model(
     drawn: tuple[Change, bool], places: list[int], group_rows: int, batch_rows: int, small: int
 ) -> None:
     change, old = drawn
-    with folder() as root, patch.multiple(rewrite, _BATCH_ROWS=batch_rows, SMALL_FILE=small):
+    with folder() as root, using(rewrite_rows=batch_rows, small_file_bytes=small):
         spec = change.write(root, group_rows, old)
         before = data_files(root)
         (batch,) = apply_changes(spec, cut(change.table(), places), 5)
@@ -273,7 +271,7 @@ def test_rows_that_are_hit_twice_are_counted_as_collisions(
 ) -> None:
     change, old = drawn
     positions = [(hit.file, hit.row) for hit in change.hits if hit.file is not None]
-    with folder() as root, patch.multiple(rewrite, _BATCH_ROWS=batch_rows, SMALL_FILE=small):
+    with folder() as root, using(rewrite_rows=batch_rows, small_file_bytes=small):
         (batch,) = apply_changes(change.write(root, 4, old), cut(change.table(), places), 0)
     (counts,) = [row["counts"] for row in batch.to_pylist() if row["kind"] == COUNTS]
     assert counts[-1] == len({position for position in positions if positions.count(position) > 1})
@@ -297,7 +295,7 @@ def test_a_failure_in_the_middle_leaves_no_new_file(
             yield batch
         raise Broken
 
-    with folder() as root, patch.multiple(rewrite, _BATCH_ROWS=batch_rows, SMALL_FILE=small):
+    with folder() as root, using(rewrite_rows=batch_rows, small_file_bytes=small):
         spec = change.write(root, 4, old)
         before = data_files(root)
         with pytest.raises(Broken):
@@ -305,8 +303,8 @@ def test_a_failure_in_the_middle_leaves_no_new_file(
         assert data_files(root) == before
 
 
-def test_small_files_and_inserted_rows_of_a_partition_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewrite, "SMALL_FILE", 20_000)
+def test_small_files_and_inserted_rows_of_a_partition_come_together(tmp_path: Path, limit: Callable[..., None]) -> None:
+    limit(small_file_bytes=20_000)
     spec = small_spec(tmp_path, [3, 30_000, 4], UPDATE, INSERT)
     (batch,) = apply_changes(spec, small_hits((0, 1, 0, 7), (1, 9, 0, 8), (2, 0, 0, 9), (None, None, 1, 5)), 0)
     result = batch.to_pylist()
@@ -336,12 +334,8 @@ def small_hits(*rows: tuple[int | None, int | None, int, int | None]) -> list[pa
 UPDATE, DELETE, INSERT = ClauseAction("update", frozenset({"id"})), ClauseAction("delete"), ClauseAction("insert")
 
 
-def test_files_and_inserts_that_were_finished_before_a_failure_are_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(write, "_GROUP_BYTES", 1)
-    monkeypatch.setattr(rewrite, "_BATCH_ROWS", 20_000)
-    monkeypatch.setattr(rewrite, "SMALL_FILE", 0)
+def test_files_and_inserts_that_were_finished_before_a_failure_are_deleted(tmp_path: Path, limit: Callable[..., None]) -> None:
+    limit(row_group_bytes=1, rewrite_rows=20_000, small_file_bytes=0)
     spec = small_spec(tmp_path, [3, 30_000], UPDATE, INSERT, target_bytes=1)
     inserts = pa.table({FILE: pa.nulls(20_000, pa.int32()), ROW: pa.nulls(20_000, pa.int64()), CLAUSE: pa.repeat(1, 20_000)})
     seen = []
@@ -386,8 +380,8 @@ def test_no_rows_are_counts_of_zero(tmp_path: Path) -> None:
     assert [row["counts"] for row in batch.to_pylist()] == [[0, 0, 0, 0]]
 
 
-def test_files_are_named_for_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewrite, "SMALL_FILE", 0)
+def test_files_are_named_for_the_task(tmp_path: Path, limit: Callable[..., None]) -> None:
+    limit(small_file_bytes=0)
     spec = small_spec(tmp_path, [2], UPDATE, INSERT)
     (batch,) = apply_changes(spec, small_hits((None, None, 1, 1), (0, 1, 0, 7)), 31)
     assert [name[:10] for name in batch.column("name").to_pylist() if name] == ["part-00031"] * 2

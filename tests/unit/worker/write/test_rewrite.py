@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import deltamerge.worker.write.rewrite as rewrite
-import deltamerge.worker.write.write as write
+from deltamerge.budgets import using
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import ROW, FileTask
 from deltamerge.worker.write.rewrite import (
@@ -37,8 +36,8 @@ DELETE = ClauseAction("delete")
 
 
 @pytest.fixture(autouse=True)
-def _no_file_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewrite, "SMALL_FILE", 0)
+def _no_file_is_small(limit: Callable[..., None]) -> None:
+    limit(small_file_bytes=0)
 
 
 def spec_for(root: Path, *clauses: ClauseAction, schema: pa.Schema = SCHEMA, folds: bool = False, **options: Any) -> ChangeSpec:
@@ -77,7 +76,7 @@ def test_collisions_are_the_rows_hit_twice_or_more_however_hits_arrive(
 ) -> None:
     edges = [0, *(min(cut, len(positions)) for cut in cuts), len(positions)]
     feeds = [hits(positions[start:end]) for start, end in pairwise(edges)]
-    with folder() as root, patch.object(rewrite, "_BATCH_ROWS", batch_rows):
+    with folder() as root, using(rewrite_rows=batch_rows, small_file_bytes=0):
         pq.write_table(words(12), root / NAME)
         result = rewritten(spec_for(root, DELETE, folds=folds), *feeds)
     repeated = {position for position in positions if positions.count(position) > 1}
@@ -93,8 +92,8 @@ def test_a_file_without_rows_left_is_not_written(tmp_path: Path) -> None:
     assert data_files(tmp_path) == [NAME]
 
 
-def test_one_file_stays_one_file_whatever_the_target_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "_GROUP_BYTES", 1)
+def test_one_file_stays_one_file_whatever_the_target_size(tmp_path: Path, limit: Callable[..., None]) -> None:
+    limit(row_group_bytes=1)
     pq.write_table(words(40_000), tmp_path / NAME)
     result = rewritten(spec_for(tmp_path, DELETE, target_bytes=1), hits([5]))
     (file,) = result.written
@@ -103,7 +102,7 @@ def test_one_file_stays_one_file_whatever_the_target_size(tmp_path: Path, monkey
 
 def test_unmodified_rows_keep_their_order(tmp_path: Path) -> None:
     pq.write_table(words(9), tmp_path / NAME, row_group_size=4)
-    with patch.object(rewrite, "_BATCH_ROWS", 2):
+    with using(rewrite_rows=2):
         result = rewritten(spec_for(tmp_path, DELETE), hits([0, 4, 5]))
     assert [row[0] for row in read_rows(tmp_path, result.written[0].name, {}, ["id"])] == [1, 2, 3, 6, 7, 8]
 
@@ -127,9 +126,8 @@ def test_legacy_int96_timestamps_are_written_again_as_microseconds(tmp_path: Pat
     assert new.read()["at"].cast(pa.int64()).to_pylist() == table["at"][:1].cast(pa.int64()).to_pylist()
 
 
-def test_discard_leaves_the_old_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "_GROUP_BYTES", 1)
-    monkeypatch.setattr(rewrite, "_BATCH_ROWS", 20_000)
+def test_discard_leaves_the_old_file_only(tmp_path: Path, limit: Callable[..., None]) -> None:
+    limit(row_group_bytes=1, rewrite_rows=20_000)
     pq.write_table(words(60_000), tmp_path / NAME)
     writer = rewriter(spec_for(tmp_path, DELETE))
     writer.feed(hits([50_000]))
@@ -146,11 +144,8 @@ def test_a_null_in_a_required_column_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("feed_rows", [10, 1_000, 20_000])
-def test_memory_is_a_part_of_the_file_however_hits_arrive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feed_rows: int
-) -> None:
-    monkeypatch.setattr(write, "_GROUP_BYTES", 1)
-    monkeypatch.setattr(rewrite, "_BATCH_ROWS", 16_384)
+def test_memory_is_a_part_of_the_file_however_hits_arrive(tmp_path: Path, limit: Callable[..., None], feed_rows: int) -> None:
+    limit(row_group_bytes=1, rewrite_rows=16_384)
     count = 400_000
     pq.write_table(
         pa.table({"id": range(count), "word": pa.repeat("a long word", count)}), tmp_path / NAME, row_group_size=20_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import deltamerge.worker.write.write as write
 from deltamerge.protocol.values.partitions import partition_text
 from deltamerge.worker.scan.columns import PHYSICAL
 from deltamerge.worker.scan.row_errors import Refused
@@ -145,9 +145,9 @@ def test_a_file_that_cannot_be_begun_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def small_groups(monkeypatch: pytest.MonkeyPatch) -> int:
+def small_groups(limit: Callable[..., None]) -> int:
     """Row groups of the fewest rows that a writer makes."""
-    monkeypatch.setattr(write, "_GROUP_BYTES", 1)
+    limit(row_group_bytes=1)
     return 16_384
 
 
@@ -282,8 +282,8 @@ def test_many_partitions_are_written_at_once(tmp_path: Path) -> None:
     assert sorted((file.partition["p"].as_py(), file.rows) for file in written) == [(p, 3) for p in range(300)]
 
 
-def test_the_fullest_writers_are_relieved_while_too_many_rows_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "_WAITING_BYTES", 1_000)
+def test_the_fullest_writers_are_relieved_while_too_many_rows_wait(tmp_path: Path, limit: Callable[..., None]) -> None:
+    limit(open_partitions_bytes=1_000)
     schema = pa.schema([("p", pa.string()), ("id", pa.int64())])
     writers = PartitionWriters(write_spec(tmp_path, schema, ["p"]), 0)
     writers.write(pa.table({"p": ["small", *["large"] * 200], "id": range(201)}, schema=schema))
