@@ -13,10 +13,12 @@ class DeltaMergeError(Exception):
     """Root of every error raised by deltamerge.
 
     `condition` is the error's name (delta-spark's where it has one), `parameters` the values that caused it,
-    `hint` what to do about it; `retryable` says whether running the same thing again can succeed.
+    `hint` what to do about it; `retryable` says whether running the same thing again can succeed, `runs_again` whether a merge
+    may do so by itself, with the same source.
     """
 
     retryable: ClassVar[bool] = False
+    runs_again: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -91,6 +93,7 @@ class SourceLostError(ExecutionError):
     """Rows of the materialized source are gone with the executor that held them. Running again evaluates the source again."""
 
     retryable = True
+    runs_again = True
 
 
 class ConstraintError(ExecutionError):
@@ -121,6 +124,7 @@ class ConcurrentModificationError(DeltaMergeError):
     """Another transaction won, and this one can not be placed after it. Run it again."""
 
     retryable = True
+    runs_again = True
 
 
 class ConcurrentWriteError(ConcurrentModificationError):
@@ -130,9 +134,13 @@ class ConcurrentWriteError(ConcurrentModificationError):
 class MetadataChangedError(ConcurrentModificationError):
     """Another transaction changed schema, partitioning or properties."""
 
+    runs_again = False
+
 
 class ProtocolChangedError(ConcurrentModificationError):
     """Another transaction changed the table's protocol."""
+
+    runs_again = False
 
 
 class ConcurrentAppendError(ConcurrentModificationError):

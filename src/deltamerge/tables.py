@@ -18,9 +18,10 @@ from deltamerge.commands.history import History, merge_history
 from deltamerge.errors import CorruptTableError, TableNotFoundError
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.merge.line import Progress
 from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
-from deltamerge.merge.run import Progress, explained, previewed, run_merge
+from deltamerge.merge.run import explained, previewed, run_merge
 from deltamerge.merge.statement.clauses import Action, Assignment, Batch, Clause, Latest, MergeSpec, Side
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import syntax_error

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.merge.execute import apply, matching
+from deltamerge.budgets import using
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.faults.processes import small_session
@@ -26,8 +26,12 @@ def main(folder: Path) -> None:
     """An upsert, a delete and a by-source merge into one table per strategy; a JSON line about each."""
     spark = small_session(**{"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
     print(json.dumps(imports(spark)), flush=True)
-    apply.DRIVER_BYTES = matching.DRIVER_BYTES = -1
     forbid_driver_files()
+    with using(driver_match_bytes=-1, driver_write_bytes=-1):
+        merges(spark, folder)
+
+
+def merges(spark: SparkSession, folder: Path) -> None:
     for strategy in ("auto", "join"):
         spark.conf.set("spark.deltamerge.strategy", strategy)
         path = str(folder / strategy)

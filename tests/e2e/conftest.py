@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from deltamerge.merge import line
+from deltamerge.merge.execute import exchange
+from deltamerge.merge.execute.attempts import Ran
+from deltamerge.spark.source.facts import Source
+from tests.e2e.exchanges import READ_BY_WORKERS, WAYS
+from tests.e2e.tables import conf, noted
 from tests.stores.paths import StorePath
 
 if TYPE_CHECKING:
@@ -33,6 +39,38 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     yield StorePath(request.getfixturevalue("bucket")) / "tables"
     for name in server.settings:
         spark.conf.unset(name)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Ran]:
+    """How the merges of the test have run, attempt by attempt."""
+    return noted(monkeypatch, line, "run_attempts")
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> list[Source]:
+    """The sources that the merges of the test have evaluated."""
+    return noted(monkeypatch, line, "evaluate")
+
+
+@pytest.fixture
+def apart(limit: Callable[..., None]) -> None:
+    """Each file is written by a task of its own where rows are exchanged."""
+    limit(range_task_bytes=1)
+
+
+@pytest.fixture(params=WAYS)
+def way(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
+    """How rows are exchanged: asked for by the session's setting."""
+    with conf(spark, WAYS[request.param]):
+        yield request.param
+
+
+@pytest.fixture
+def read_by_spark(monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]) -> list[DataFrame]:
+    """The sources that Spark had to read for an exchange, while sources that are files are read by workers."""
+    limit(**READ_BY_WORKERS)
+    return noted(monkeypatch, exchange, "partitioned_rows")
 
 
 @pytest.fixture(params=["auto", "join"])

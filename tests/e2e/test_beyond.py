@@ -18,7 +18,7 @@ from deltamerge.exceptions import (
     DeltaMultipleMatchException,
     MetadataChangedException,
 )
-from deltamerge.merge import run
+from deltamerge.merge import line, settings
 from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import files_below, refused
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make, source, version
@@ -155,15 +155,15 @@ def test_ties_for_the_latest_row_are_told(spark: SparkSession, tmp_path: Path) -
         table.merge(changes, "t.id = s.id").whenMatchedUpdateAll().keepLatest("n").execute()
 
 
-_EXECUTE = run.execute
+_RUN = line.run_attempts
 
 
 def _interrupting(monkeypatch: pytest.MonkeyPatch, *others: object) -> None:
     """Let other transactions commit between what a merge has read and its commit, one an attempt."""
     waiting, busy = list(others), list[bool]()
-    real = _EXECUTE
+    real = _RUN
 
-    def execute(*arguments: object) -> object:
+    def run_attempts(*arguments: object) -> object:
         outcome = real(*arguments)  # type: ignore[arg-type]
         if waiting and not busy:
             busy.append(True)
@@ -171,7 +171,7 @@ def _interrupting(monkeypatch: pytest.MonkeyPatch, *others: object) -> None:
             busy.clear()
         return outcome
 
-    monkeypatch.setattr(run, "execute", execute)
+    monkeypatch.setattr(line, "run_attempts", run_attempts)
 
 
 def test_a_conflict_leads_to_another_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_a_conflict_leads_to_another_run(spark: SparkSession, tmp_path: Path, mo
     _interrupting(monkeypatch, increment, increment)
     assert merge.retryConflicts(2).run().updated == 2
     _interrupting(monkeypatch, increment)
-    with conf(spark, {run.RETRIES: "1"}):
+    with conf(spark, {settings.RETRIES: "1"}):
         merge.execute()
     assert content(spark, tmp_path / "t") == [(1, "a", 10 + 600 + 2), (2, "b", 24), (3, "c", 30)]
     data = {Path(f).name for f in files_below(tmp_path / "t") if f.endswith(".parquet") and "_delta_log" not in f}
@@ -231,7 +231,7 @@ def test_changed_metadata_is_not_run_over(spark: SparkSession, tmp_path: Path, m
 def test_a_wrong_number_of_runs_is_refused(spark: SparkSession, tmp_path: Path, value: str) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
     merge = table.merge(source(spark, SCHEMA, [(1, "x", 1)]), "t.id = s.id").whenMatchedDelete()
-    setting = conf(spark, {run.RETRIES: value})
+    setting = conf(spark, {settings.RETRIES: value})
     with setting, refused(tmp_path, DeltaIllegalArgumentException, "DELTAMERGE_INVALID_RETRIES", value):
         merge.execute()
     with pytest.raises(ValueError, match="times"):
@@ -247,14 +247,14 @@ def _losing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, times: int) ->
     """Drop the blocks of every materialized source before it is merged, `times` times; the losses so far."""
     losses: list[int] = []
 
-    def execute(*arguments: object) -> object:
+    def run_attempts(*arguments: object) -> object:
         if len(losses) < times:
             losses.append(1)
             for rdd in spark._jsc.getPersistentRDDs().values():  # type: ignore[attr-defined]
                 rdd.unpersist(True)
-        return _EXECUTE(*arguments)  # type: ignore[arg-type]
+        return _RUN(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(run, "execute", execute)
+    monkeypatch.setattr(line, "run_attempts", run_attempts)
     return losses
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge.execute import execute
+from deltamerge.merge.execute import broadcast
 from deltamerge.spark.session.adapter import estimated_bytes
 from deltamerge.tables import DeltaMergeBuilder
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make, noted, source
@@ -34,7 +34,7 @@ def strategy(request: pytest.FixtureRequest, spark: SparkSession, limit: Callabl
     if request.param == "large":
         limit(**LARGE_SOURCES)
     with conf(spark, {"spark.deltamerge.strategy": "join" if request.param == "join" else "auto"}):
-        yield "arrow" if request.param in ("held", "jobs") else "join"
+        yield "broadcast" if request.param in ("held", "jobs") else "spark_join"
 
 
 def run(merge: DeltaMergeBuilder, strategy: str) -> None:
@@ -104,7 +104,7 @@ def test_only_rows_that_a_clause_may_change_are_brought_along(
     if process == "tasks":
         limit(driver_match_bytes=-1)
     limit(match_rows=20)
-    found = noted(monkeypatch, execute, "match")
+    found = noted(monkeypatch, broadcast, "match")
     rows = [(key, key, f"w{key}") for key in sorted(range(100), key=lambda key: key % 7)]
     changes = source(spark, SCHEMA, [(key, 1000, "new") for key in (3, 50, 90, 99, 200)])
     ends = []

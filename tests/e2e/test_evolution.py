@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 import deltamerge
 from deltamerge.exceptions import MetadataChangedException, catchable
 from deltamerge.log.replay.table import open_log
+from deltamerge.merge import line
 from deltamerge.merge.commit import commit_merge
-from deltamerge.merge.run import performed
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.tables import content, make, source, version
 from tests.e2e.vectors import actions_of, ask_for_vectors
@@ -186,7 +186,7 @@ def test_two_evolutions_at_a_time_conflict(spark: SparkSession, tmp_path: Path) 
     path = tmp_path / "t"
     table = make(spark, path, "id int, name string", ROWS[:2])
     late = upsert(table, source(spark, "id int, x int", [(1, 1)]))
-    done = performed(spark, open_log(str(path)), late._spec, lambda step: None, lambda outcome, timing: (outcome, timing))
+    done = line.merge(spark, open_log(str(path)), late._spec, lambda outcome, timing: (outcome, timing))
     assert done is not None
     upsert(table, source(spark, "id int, y int", [(2, 2)])).execute()
     with pytest.raises(MetadataChangedException, match="DELTA_METADATA_CHANGED"):

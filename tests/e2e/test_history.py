@@ -21,7 +21,7 @@ from deltamerge.exceptions import (
     DeltaInvariantViolationException,
     DeltaUnsupportedTableFeatureException,
 )
-from deltamerge.merge import run
+from deltamerge.merge import line, settings
 from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import refused
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make, version
@@ -35,7 +35,7 @@ ROWS = [
     (3, None, "c", 10, 30, False),
 ]
 Row = tuple[Any, ...]
-_EXECUTE = run.execute
+_RUN, _EVALUATE = line.run_attempts, line.evaluate
 
 
 def merge(table: DeltaTable, changes: DataFrame, **options: Any) -> Row:
@@ -223,9 +223,6 @@ def test_wrong_columns_are_refused_before_any_job(spark: SparkSession, tmp_path:
     assert issubclass(DeltaAnalysisException, AnalysisException)
 
 
-_EXECUTE, _MATERIALIZE = run.execute, run.materialize
-
-
 def interrupting(monkeypatch: pytest.MonkeyPatch, name: str, real: Callable[..., Any], other: Callable[[], Any]) -> None:
     """Let another transaction commit, once, right after a step of the line."""
     waiting = [other]
@@ -236,10 +233,10 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, name: str, real: Callable[...,
             waiting.pop()()
         return done
 
-    monkeypatch.setattr(run, name, step)
+    monkeypatch.setattr(line, name, step)
 
 
-@pytest.mark.parametrize("step", ["materialize", "execute"])
+@pytest.mark.parametrize("step", ["evaluate", "run_attempts"])
 @pytest.mark.parametrize(
     ("before", "mine", "theirs"),
     [
@@ -257,7 +254,7 @@ def test_a_change_of_the_same_key_meanwhile_is_a_conflict(
         merge(table, changes_of(spark, *before))
     expected = merged(content(spark, tmp_path / "t"), [theirs])
     changes = changes_of(spark, mine, (20, "Oslo", "o", 60))
-    real = _EXECUTE if step == "execute" else _MATERIALIZE
+    real = _RUN if step == "run_attempts" else _EVALUATE
 
     def other() -> None:
         merge(DeltaTable.forPath(spark, str(tmp_path / "t")), changes_of(spark, theirs))
@@ -277,8 +274,8 @@ def test_after_a_conflict_the_versions_are_made_anew_and_the_source_is_not(
     def other() -> None:
         merge(DeltaTable.forPath(spark, str(tmp_path / "t")), changes_of(spark, (1, "Bern", "m", 55)))
 
-    interrupting(monkeypatch, "execute", _EXECUTE, other)
-    with conf(spark, {run.RETRIES: "1"}):
+    interrupting(monkeypatch, "run_attempts", _RUN, other)
+    with conf(spark, {settings.RETRIES: "1"}):
         assert merge(table, changes, tracked=["city"]) == (2, 1, 0, 1)
     rows = [row for row in content(spark, tmp_path / "t") if row not in ROWS]
     assert [(city, *times) for _, city, _, *times in rows] == [
@@ -344,14 +341,14 @@ def test_changes_that_are_lost_are_evaluated_again(
     table = make(spark, tmp_path / "t", SCHEMA, [])
     tries: list[int] = []
 
-    def execute(*arguments: Any) -> Any:
+    def run_attempts(*arguments: Any) -> Any:
         tries.append(1)
         if len(tries) == 1:
             for rdd in spark._jsc.getPersistentRDDs().values():
                 rdd.unpersist(True)
-        return _EXECUTE(*arguments)
+        return _RUN(*arguments)
 
-    monkeypatch.setattr(run, "execute", execute)
+    monkeypatch.setattr(line, "run_attempts", run_attempts)
     merge(table, changes_of(spark, (1, "a", "x", 5)))
     assert len(tries) == 2
     assert [row[0] for row in content(spark, tmp_path / "t")] == [1]

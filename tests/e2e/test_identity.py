@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 import deltamerge
 from deltamerge.exceptions import MetadataChangedException, catchable
 from deltamerge.log.replay.table import open_log
+from deltamerge.merge import line
 from deltamerge.merge.commit import commit_merge
-from deltamerge.merge.run import performed
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.tables import content, source, version
 from tests.e2e.vectors import actions_of
@@ -177,7 +177,7 @@ def test_two_merges_never_give_the_same_number(spark: SparkSession, tmp_path: Pa
     path = tmp_path / "t"
     make(path)
     late = merge(spark, path, source(spark, "k int, v string", [(1, "a")])).whenNotMatchedInsert(values=INSERT)
-    done = performed(spark, open_log(str(path)), late._spec, lambda step: None, lambda outcome, timing: (outcome, timing))
+    done = line.merge(spark, open_log(str(path)), late._spec, lambda outcome, timing: (outcome, timing))
     assert done is not None
     deltamerge.write(spark.sql("SELECT 2 AS k"), str(path), mode="append")
     with pytest.raises(MetadataChangedException, match="DELTA_METADATA_CHANGED"):

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 
 import deltamerge
 from deltamerge.errors import DeltaMergeError
-from deltamerge.merge.execute import execute
+from deltamerge.merge.execute.attempts import Ran
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
-from tests.e2e.tables import LARGE_SOURCES, conf, content, make, noted, source, version
+from deltamerge.worker.scan.outcomes import TooLarge
+from tests.e2e.tables import LARGE_SOURCES, conf, content, make, source, version
 from tests.e2e.vectors import vectors_of
 
 SCHEMA = "id int, part string, n int, name string, s struct<a: int, b: array<string>>, m map<string, double>"
@@ -55,9 +56,8 @@ def rows_of(spark: SparkSession, path: Path) -> dict[int, Any]:
 @pytest.mark.usefixtures("strategy")
 @pytest.mark.parametrize("partition_by", [(), ("part",)])
 def test_rows_keep_what_their_clause_does_not_set(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_by: tuple[str, ...], strategy: str
+    spark: SparkSession, tmp_path: Path, runs: list[Ran], partition_by: tuple[str, ...], strategy: str
 ) -> None:
-    plans = noted(monkeypatch, execute, "with_kept")
     built = merge(spark, tmp_path / "t", partition_by)
     built = built.whenMatchedUpdate("s.n > 100", {"n": "s.n + t.id"}).whenMatchedDelete("s.n = 5")
     report = built.whenMatchedUpdate(set={"name": "s.name"}).whenNotMatchedInsert(values={"id": "s.id", "name": "s.name"}).run()
@@ -66,17 +66,22 @@ def test_rows_keep_what_their_clause_does_not_set(
     assert rows_of(spark, tmp_path / "t") == expected
     assert sum(vectors_of(tmp_path / "t").values()) == 3
     assert (report.metrics["numTargetRowsUpdated"], report.metrics["numTargetRowsCopied"]) == (2, 0)
-    assert strategy == "join" or [plan is not None for plan in plans] == [True]
+    assert early_columns(runs) == ([()] if strategy == "join" else [("id", "part", "n", "name", "s", "m")])
 
 
 def test_the_plan_names_the_columns_that_are_kept(spark: SparkSession, tmp_path: Path) -> None:
-    line = "  kept columns:      id, part, n, s, m; read with the keys where they fit in memory"
+    text = "1. broadcast, id, part, n, s, m read together with the keys"
     built = merge(spark, tmp_path / "t").whenMatchedUpdate("s.n > 100", {"name": "s.name", "n": "s.n"})
-    assert line not in built.explain()
+    assert "what updates keep is read afterwards: not every matched row is updated" in built.explain()
     built = built.whenMatchedUpdate(set={"name": "s.name"})
-    assert line in built.explain().splitlines()
+    assert text in built.explain()
     with conf(spark, {"spark.deltamerge.strategy": "join"}):
-        assert "kept columns" not in built.explain()
+        assert "read together" not in built.explain()
+
+
+def early_columns(runs: list[Ran]) -> list[tuple[str, ...]]:
+    """For each merge the columns that were to be read together with the keys."""
+    return [getattr(run.plan.attempts[0], "early_columns", ()) for run in runs]
 
 
 @pytest.mark.usefixtures("strategy")
@@ -88,96 +93,82 @@ def test_a_column_of_the_target_is_copied(spark: SparkSession, tmp_path: Path) -
 
 
 def test_rows_that_are_too_many_are_read_twice(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], runs: list[Ran]
 ) -> None:
     limit(early_bytes=0)
-    plans = noted(monkeypatch, execute, "with_kept")
     merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
-    assert plans == [None]
+    assert early_columns(runs) == [()]
     assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")
 
 
 def test_rows_that_turn_out_too_large_are_read_twice(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], runs: list[Ran]
 ) -> None:
-    plans, matches = noted(monkeypatch, execute, "with_kept"), noted(monkeypatch, execute, "match")
     limit(early_bytes=1_000)
     table = make(spark, tmp_path / "t", "id int, k int, name string", [(n, n % 2, "a") for n in range(400)], vectors=True)
     changes = source(spark, "k int, name string", [(1, "b")])
     table.merge(changes, "t.k = s.k").whenMatchedUpdate(set={"name": "s.name"}).execute()
-    assert plans != [None]
-    assert [found is None for found in matches] == [True, False]
+    ((failed, outcome),) = runs[0].ended
+    assert (failed, type(outcome)) == (runs[0].plan.attempts[0], TooLarge)
+    assert early_columns(runs) != [()]
+    assert runs[0].attempt == runs[0].plan.attempts[1]
     assert content(spark, tmp_path / "t") == [(n, n % 2, "ab"[n % 2]) for n in range(400)]
 
 
 @pytest.mark.parametrize("property", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
-def test_rows_with_more_to_them_are_read_as_they_are(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, property: str
-) -> None:
-    plans = noted(monkeypatch, execute, "with_kept")
+def test_rows_with_more_to_them_are_read_as_they_are(spark: SparkSession, tmp_path: Path, runs: list[Ran], property: str) -> None:
     merge(spark, tmp_path / "t", properties={property: "true"}).whenMatchedUpdate(set={"name": "s.name"}).execute()
-    assert plans == [None]
+    assert early_columns(runs) == [()]
     assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")
 
 
-def test_texts_of_fixed_length_are_written_as_they_are(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_of_fixed_length_are_written_as_they_are(spark: SparkSession, tmp_path: Path, runs: list[Ran]) -> None:
     """They are padded where they are read."""
     rows = spark.createDataFrame([(1, 10, "ab"), (2, 20, "cd")], "id int, n int, code string")
     code = F.col("code").alias("code", metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(4)"})
     path, properties = str(tmp_path / "t"), {"delta.enableDeletionVectors": "true"}
     deltamerge.write(rows.select("id", "n", code), path, properties=properties)
-    plans = noted(monkeypatch, execute, "with_kept")
     built = DeltaTable.forPath(spark, path).alias("t").merge(source(spark, "id int, n int", [(2, 21)]), "t.id = s.id")
     built.whenMatchedUpdate(set={"n": "s.n"}).execute()
-    assert plans == [None]
+    assert early_columns(runs) == [()]
     assert content(spark, tmp_path / "t") == [(1, 10, "ab  "), (2, 21, "cd  ")]
 
 
 @pytest.mark.local(reason="the schema is changed by a commit written with files")
-def test_nulls_that_other_writers_left_where_none_may_be_stay(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nulls_that_other_writers_left_where_none_may_be_stay(spark: SparkSession, tmp_path: Path, runs: list[Ran]) -> None:
     properties = {"delta.enableDeletionVectors": "true"}
     make(spark, tmp_path / "t", "id int, n int, a array<int>", [(1, 10, [1]), (2, 20, [2, None])], properties=properties)
     log = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
     log.write_text(log.read_text().replace('containsNull\\":true', 'containsNull\\":false'))
-    plans = noted(monkeypatch, execute, "with_kept")
     table = DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t")
     table.merge(source(spark, "id int, n int", [(2, 21)]), "t.id = s.id").whenMatchedUpdate(set={"n": "s.n"}).execute()
-    assert plans == [None]
+    assert early_columns(runs) == [()]
     actions = [json.loads(line) for line in (log.parent / f"{1:020d}.json").read_text().splitlines()]
     (name,) = [action["add"]["path"] for action in actions if "add" in action and action["add"].get("deletionVector") is None]
     assert pq.read_table(tmp_path / "t" / name, columns=["id", "n", "a"]).to_pylist() == [{"id": 2, "n": 21, "a": [2, None]}]
 
 
-def test_rows_that_may_not_change_are_read_when_they_do(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plans = noted(monkeypatch, execute, "with_kept")
+def test_rows_that_may_not_change_are_read_when_they_do(spark: SparkSession, tmp_path: Path, runs: list[Ran]) -> None:
     merge(spark, tmp_path / "t").whenMatchedUpdate("s.n > 100", {"name": "s.name"}).execute()
-    assert plans == [None]
+    assert early_columns(runs) == [()]
     assert {number: row[3] for number, row in rows_of(spark, tmp_path / "t").items() if number in (2, 3)} == {
         2: "two",
         3: "row 3",
     }
 
 
-def test_rows_that_go_are_not_read(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plans = noted(monkeypatch, execute, "with_kept")
+def test_rows_that_go_are_not_read(spark: SparkSession, tmp_path: Path, runs: list[Ran]) -> None:
     merge(spark, tmp_path / "t").whenMatchedUpdate("s.n > 100", {"name": "s.name"}).whenMatchedDelete().execute()
-    assert plans == [None]
+    assert early_columns(runs) == [()]
     found = rows_of(spark, tmp_path / "t")
     assert (found[2], 3 in found, 11 in found) == (updated(2, name="two"), False, False)
 
 
-def test_an_evolving_table_is_read_as_it_will_be(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evolving_table_is_read_as_it_will_be(spark: SparkSession, tmp_path: Path, runs: list[Ran]) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=True)
-    plans = noted(monkeypatch, execute, "with_kept")
     changes = source(spark, "id int, extra int", [(4, 40)])
     table.merge(changes, "t.id = s.id").withSchemaEvolution().whenMatchedUpdate(set={"extra": "s.extra"}).execute()
-    assert plans == [None]
+    assert early_columns(runs) == [()]
     assert [row[6] for row in content(spark, tmp_path / "t") if row[0] in (4, 5)] == [40, None]
 
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge import run
-from deltamerge.merge.execute import execute
+from deltamerge.merge import line
+from deltamerge.spark.source.facts import Evaluation
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
-from tests.e2e.tables import LARGE_SOURCES, conf, make, noted
+from tests.e2e.tables import LARGE_SOURCES, conf, make
 
 SCHEMA = "k long, v int, w string"
 ROWS = [(n, 10 * n, f"w{n}") for n in range(40)]
@@ -37,7 +37,6 @@ def upsert(spark: SparkSession, table: Path, source: Path) -> DeltaMergeBuilder:
 
 
 @pytest.mark.classic
-@pytest.mark.xfail(reason="the preview lets Spark read a source by whose footers files were pruned", strict=True)
 def test_a_source_that_changes_meanwhile_is_evaluated_anew_as_by_the_merge(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
 ) -> None:
@@ -45,21 +44,20 @@ def test_a_source_that_changes_meanwhile_is_evaluated_anew_as_by_the_merge(
     place = tmp_path / "changes.parquet"
     write(place, FEW, 1_700_000_000)
     make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
-    pruned = run.prune
+    evaluate = line.evaluate
 
     def later(*given: Any) -> Any:
-        found = pruned(*given)
-        if not given[1].is_kept and given[1].rows > 1:
+        found = evaluate(*given)
+        if found.facts.evaluation is Evaluation.DEFERRED:
             write(place, [(row[0] and row[0] + 25, *row[1:]) for row in FEW], 1_700_000_009)
         return found
 
-    monkeypatch.setattr(run, "prune", later)
+    monkeypatch.setattr(line, "evaluate", later)
     found = upsert(spark, tmp_path / "t", place).preview()
     assert (found.updated, found.inserted, found.touched_files) == (4, 1, 1 + 1)
 
 
 @pytest.mark.classic
-@pytest.mark.xfail(reason="the preview reads the source as if the merge could not run again", strict=True)
 def test_a_merge_that_may_run_again_has_the_strategy_that_its_preview_names(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
 ) -> None:
@@ -67,9 +65,7 @@ def test_a_merge_that_may_run_again_has_the_strategy_that_its_preview_names(
     place = tmp_path / "changes.parquet"
     write(place, FEW, 1_700_000_000)
     make(spark, tmp_path / "t", SCHEMA, sorted(ROWS, key=lambda row: row[0] % 7), files=3)
-    routed = noted(monkeypatch, execute, "route_merge")
     with conf(spark, {"spark.deltamerge.conflictRetries": "1"}):
         merge = upsert(spark, tmp_path / "t", place)
         strategy = merge.preview().strategy
-        merge.execute()
-    assert (strategy != "join") is bool(routed)
+        assert merge.run().strategy == strategy == "spark_join"

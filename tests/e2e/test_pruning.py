@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deltamerge.log.replay.table import open_log
-from deltamerge.merge.execute import execute as execute_module
+from deltamerge.merge.execute import multiple_matches
 from deltamerge.merge.report import MergeReport
 from deltamerge.spark.stages.target import file_tasks
 from deltamerge.worker.scan.bloom import BloomFilter
@@ -52,7 +52,7 @@ def test_a_range_leaves_files_closed(spark: SparkSession, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("condition", ["t.id = s.id", "t.id >= s.id AND t.id <= s.id"])
-def test_a_large_sources_limits_leave_files_closed(
+def test_a_large_sources_bounds_leave_files_closed(
     spark: SparkSession, tmp_path: Path, limit: Callable[..., None], condition: str
 ) -> None:
     limit(**LARGE_SOURCES)
@@ -85,7 +85,7 @@ def large(limit: Callable[..., None]) -> None:
 @pytest.fixture
 def scanned(monkeypatch: pytest.MonkeyPatch) -> list[ScanSpec]:
     """How the target is scanned for Spark's join, merge by merge."""
-    return noted(monkeypatch, execute_module, "scan_spec")
+    return noted(monkeypatch, multiple_matches, "scan_spec")
 
 
 @pytest.mark.usefixtures("large")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.errors import ResultTooLargeError
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.merge.execute import matching
+from deltamerge.merge.execute import match
 from deltamerge.tables import DeltaMergeBuilder
+from deltamerge.worker.scan.outcomes import TooLarge
 from tests.e2e.tables import content, make, source
 
 ROWS = [(number, number % 3, f"row {number}" * 9) for number in range(30)]
@@ -46,8 +46,10 @@ def test_changes_that_are_too_large_are_made_by_a_join(
         limit(changed_bytes=room)
     values, condition, expected = FORMS[form]
     merge = merge.whenMatchedUpdate(condition, values)
-    assert merge.preview().strategy == ("arrow" if room is None else "route" if form == "copies" else "join")
-    assert merge.run().updated == 20
+    strategy = "broadcast" if room is None else "range_exchange" if form == "copies" else "spark_join"
+    assert merge.preview().strategy == strategy
+    report = merge.run()
+    assert (report.updated, report.strategy) == (20, strategy)
     new = dict(CHANGES)
     key = "k" in values
     rows = [(n, 9 if key else k, expected(v, new[k])) if k in new else (n, k, v) for n, k, v in ROWS]
@@ -72,10 +74,10 @@ def test_spark_joins_where_the_driver_may_not_hold_the_result_of_a_job(
     monkeypatch: pytest.MonkeyPatch,
     limit: Callable[..., None],
 ) -> None:
-    def refused(*given: Any) -> None:
-        raise ResultTooLargeError("DELTAMERGE_RESULT_TOO_LARGE", "Total size of serialized results ...")
+    def refused(*given: Any) -> TooLarge:
+        return TooLarge("Total size of serialized results ...")
 
     limit(driver_match_bytes=-1)
-    monkeypatch.setattr(matching, "collect", refused)
+    monkeypatch.setattr(match, "attempt", refused)
     assert merge.whenMatchedDelete().run().deleted == 20
     assert content(spark, tmp_path / "t") == [row for row in ROWS if row[1] == 2]

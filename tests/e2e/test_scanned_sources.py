@@ -16,12 +16,14 @@ from pyspark.sql import functions as F
 import deltamerge
 from deltamerge.budgets import Budgets
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.merge import run
-from deltamerge.merge.execute import bloom, execute
-from deltamerge.merge.plan.prune import PrunedPlan
+from deltamerge.merge.execute import runtime_filter, spark_join
+from deltamerge.merge.plan.choose import choose_readings
+from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.spark.session.adapter import is_file_scan
-from deltamerge.spark.source import source as source_module
-from deltamerge.spark.source.source import Reading, Source, materialize
+from deltamerge.spark.source import inspect
+from deltamerge.spark.source.evaluate import evaluate
+from deltamerge.spark.source.facts import Evaluation, Source
+from deltamerge.spark.source.inspect import Inspection, inspect_source
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
@@ -31,7 +33,12 @@ SCHEMA = "k int, v int, w string"
 ROWS = [(n, 10 * n, f"w{n}") for n in range(8)] + [(None, 0, "null")]
 CHANGES = [(1, 11, "x"), (2, 22, "y"), (9, 99, "new"), (None, 1, "new")]
 
-READING = Reading(DataStore("file", "/"), 0, lambda source, straight: False)
+
+def evaluated(frame: DataFrame, budgets: Budgets, may_be_deferred: bool = True) -> Source:
+    """A source that is large beside the table."""
+    wanted = Inspection(frame.columns, DataStore("file", "/"), (), may_be_deferred)
+    source = inspect_source(frame, wanted, budgets)
+    return evaluate(source, choose_readings(source.facts, budgets), (), budgets)
 
 
 @pytest.fixture
@@ -42,11 +49,11 @@ def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     return place
 
 
-@pytest.fixture
-def sources(monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]) -> list[Source]:
-    """The sources of all merges, none of which is small enough to be collected."""
-    limit(**LARGE_SOURCES)
-    return noted(monkeypatch, run, "materialize")
+@pytest.fixture(autouse=True)
+def _large(request: pytest.FixtureRequest, limit: Callable[..., None]) -> None:
+    """No source of a merge is small enough to be collected."""
+    if "sources" in request.fixturenames:
+        limit(**LARGE_SOURCES)
 
 
 def upsert(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
@@ -84,7 +91,7 @@ def test_a_scan_is_merged_like_rows_that_are_kept(
         found.append((content(spark, tmp_path / name), counts))
     assert found[0] == found[1]
     assert found[0][1]["numSourceRows"] == len(CHANGES)
-    assert [source.is_kept for source in sources] == [False, True]
+    assert [source.facts.evaluation.value for source in sources] == ["deferred", "materialized"]
 
 
 def test_a_scan_is_kept_where_its_rows_are_looked_at_twice(
@@ -106,7 +113,7 @@ def test_a_scan_is_kept_where_its_rows_are_looked_at_twice(
     ).whenMatchedDelete().execute()
     limit(deferred_share=1e9)  # a source that is small beside the table
     upsert(merge()).execute()
-    assert [source.is_kept for source in sources] == [True] * 7
+    assert [source.facts.evaluation.value for source in sources] == ["materialized"] * 7
 
 
 def test_no_filter_is_made_of_a_scan_s_keys(
@@ -118,10 +125,10 @@ def test_no_filter_is_made_of_a_scan_s_keys(
     limit: Callable[..., None],
 ) -> None:
     limit(bloom_rows_per_key=0)
-    monkeypatch.setattr(bloom, "distinct_hashes", None)
+    monkeypatch.setattr(runtime_filter, "distinct_hashes", None)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
     upsert(table.merge(spark.read.parquet(files).alias("s"), "t.k = s.k")).execute()
-    assert not sources[0].is_kept
+    assert sources[0].facts.evaluation is Evaluation.DEFERRED
 
 
 def test_rows_of_a_scan_that_hit_one_row_are_shown(
@@ -132,7 +139,7 @@ def test_rows_of_a_scan_that_hit_one_row_are_shown(
     with pytest.raises(DeltaMultipleMatchException, match="1 target row:\n") as caught:
         table.merge(twice, "t.k = s.k AND s.v = 22").whenMatchedUpdateAll().execute()
     assert str(caught.value).count("w='y'") == 2
-    assert not sources[0].is_kept
+    assert sources[0].facts.evaluation is Evaluation.DEFERRED
     assert len(content(spark, tmp_path / "t")) == len(ROWS)
 
 
@@ -141,7 +148,7 @@ def test_the_table_s_own_files_are_a_scan(spark: SparkSession, tmp_path: Path, s
     itself = deltamerge.read(spark, str(tmp_path / "t")).alias("s")
     merge = table.merge(itself, "t.k = s.k - 1").whenMatchedUpdate(set={"v": "s.v"})
     merge.whenNotMatchedInsert("s.k = 0", {"k": "100"}).execute()
-    assert not sources[0].is_kept
+    assert sources[0].facts.evaluation is Evaluation.DEFERRED
     moved = [(n, min(10 * (n + 1), 70), f"w{n}") for n in range(8)]
     assert content(spark, tmp_path / "t") == [*moved, (100, None, None), (None, 0, "null")]
 
@@ -185,7 +192,7 @@ def test_what_spark_does_not_show_is_no_scan(spark: SparkSession, files: str) ->
     wide = SCANS["wide"](spark.read.parquet(files)).where("v59 > 1")
     with conf(spark, {"spark.sql.debug.maxToStringFields": "10"}):
         assert not is_file_scan(wide)
-    assert source_module._is_lasting_scan(wide)
+    assert inspect._is_repeatable(wide)
 
 
 @pytest.mark.parametrize("kind", ["scan", "kept", "nested"])
@@ -193,7 +200,7 @@ def test_a_scan_that_can_be_held_is_collected(spark: SparkSession, files: str, k
     scan = spark.read.parquet(files)
     scan = scan.select("*", F.struct("k").alias("nested")) if kind == "nested" else scan
     before = jobs_of(spark)
-    source = materialize(scan, scan.columns, frozenset(), None if kind == "kept" else READING, Budgets(trusted_estimate_bytes=-1))
+    source = evaluated(scan, Budgets(trusted_estimate_bytes=-1), kind != "kept")
     assert source.collected is not None
     assert sorted(source.collected.column("v").to_pylist()) == sorted(v for _, v, _ in CHANGES)
     assert jobs_of(spark) - before <= {"scan": 3, "kept": 2, "nested": 4}[kind]
@@ -203,8 +210,8 @@ def test_texts_count_as_long_as_they_are(spark: SparkSession, tmp_path_factory: 
     budgets = Budgets(trusted_estimate_bytes=-1, collected_bytes=10_000)
     place = str(tmp_path_factory.mktemp("source") / "texts")
     spark.range(10).selectExpr("id AS k", "repeat('x', 2000) AS w").write.parquet(place)
-    source = materialize(spark.read.parquet(place), ["k", "w"], frozenset(), READING, budgets)
-    assert (source.is_kept, source.rows, source.bytes) == (False, 10, 20_160)
+    source = evaluated(spark.read.parquet(place), budgets)
+    assert (source.facts.evaluation, source.rows, source.bytes) == (Evaluation.DEFERRED, 10, 20_160)
 
 
 def test_texts_are_no_scan(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -223,8 +230,8 @@ def explained(frame: DataFrame) -> str:
 def test_a_large_table_is_not_broadcast(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, join: str
 ) -> None:
-    frames = noted(monkeypatch, execute, "change_rows")
-    monkeypatch.setattr(PrunedPlan, "rows", rows)
+    frames = noted(monkeypatch, spark_join, "change_rows")
+    monkeypatch.setattr(FileFacts, "rows", rows)
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     changes = spark.createDataFrame(CHANGES, SCHEMA).alias("s")
     with conf(spark, {"spark.deltamerge.strategy": "join"}):

@@ -17,18 +17,27 @@ from pyspark.sql import types as T
 import deltamerge
 from deltamerge.budgets import Budgets
 from deltamerge.errors import DeltaMergeError
-from deltamerge.merge import run
+from deltamerge.merge import line
 from deltamerge.spark.session import adapter
 from deltamerge.spark.session.jobs import collect
-from deltamerge.spark.source import source
-from deltamerge.spark.source import source_files as files_module
-from deltamerge.spark.source.source_files import SourceFile, rows_here, shares, source_files
+from deltamerge.spark.source import inspect, parquet_files
+from deltamerge.spark.source.facts import SourceFile
+from deltamerge.spark.source.parquet_files import read_files, shares, visible_here
+from deltamerge.spark.source.parquet_files import source_files as files_of
 from deltamerge.tables import DeltaTable
+from deltamerge.worker.scan.outcomes import SourceUnreadable
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import conf, content, make, noted
 
 SCHEMA = "k long, v int, w string, d decimal(10,2)"
+
+
+def source_files(frame: DataFrame, schema: T.StructType, store: DataStore) -> tuple[SourceFile, ...]:
+    """The files of a source, of whose columns no bounds are read."""
+    return files_of(frame, schema, store, (), Budgets())
+
+
 STORE = DataStore("file", "/")
 pytestmark = pytest.mark.local(reason="sources lie on a disk")
 
@@ -165,7 +174,7 @@ def test_a_file_that_is_gone_or_no_parquet(spark: SparkSession, tmp_path: Path, 
 
 def test_too_many_files_are_left_to_spark(spark: SparkSession, place: Path) -> None:
     frame = spark.read.parquet(str(place))
-    assert source_files(frame, frame.schema, STORE, (), Budgets(source_files=1)) == ()
+    assert files_of(frame, frame.schema, STORE, (), Budgets(source_files=1)) == ()
 
 
 def test_bytes_are_those_of_the_columns_that_are_read(spark: SparkSession, place: Path) -> None:
@@ -199,7 +208,9 @@ ODD = """SELECT id AS k, CAST(id AS byte) AS b, CAST(id AS short) AS h, CAST(id 
 def here(frame: DataFrame, at_most: int = 1 << 30) -> pa.Table | None:
     """A frame's rows, read without Spark, a part in each thread."""
     budgets = Budgets(collected_bytes=at_most, source_read_bytes=1)
-    return rows_here(frame, source_files(frame, frame.schema, STORE), frame.schema, STORE, budgets)
+    files = source_files(frame, frame.schema, STORE)
+    found = read_files(files, frame.schema, STORE, budgets) if files else None
+    return found if isinstance(found, pa.Table) else None
 
 
 @pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
@@ -234,15 +245,15 @@ def test_rows_that_are_not_read_here(spark: SparkSession, tmp_path: Path, place:
     files = source_files(changing, changing.schema, STORE)
     for file in (tmp_path / "changing").glob("*.parquet"):
         pq.write_table(pa.table({"id": pa.array([7], pa.int64())}), file)
-    assert rows_here(changing, files, changing.schema, STORE) is None
+    assert isinstance(read_files(files, changing.schema, STORE, Budgets()), SourceUnreadable)
 
 
 def test_files_of_another_machine_are_not_read_here(spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = spark.read.parquet(str(place))
     files = source_files(frame, frame.schema, STORE)
-    monkeypatch.setattr(files_module, "is_here", lambda _: False)
-    assert rows_here(frame, files, frame.schema, STORE) is None
-    assert rows_here(frame, files, frame.schema, DataStore("s3", "bucket/table")) is None
+    monkeypatch.setattr(parquet_files, "is_here", lambda _: False)
+    assert not visible_here(frame, files, STORE)
+    assert not visible_here(frame, files, DataStore("s3", "bucket/table"))
 
 
 def test_which_sessions_see_this_machine_s_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +274,7 @@ def test_which_sessions_see_this_machine_s_files(spark: SparkSession, monkeypatc
 def test_files_in_other_buckets_are_left_to_spark() -> None:
     store = DataStore("s3", "bucket/a/table")
     names = ("s3a://bucket/x", "s3://bucket/x", "file:///x", "/x", "file:/x", "s3a://other/x", "s3a://bucket.other/x")
-    assert [files_module._is_reached(store, name) for name in names] == [True] * 5 + [False] * 2
+    assert [parquet_files._is_reached(store, name) for name in names] == [True] * 5 + [False] * 2
 
 
 def test_files_with_odd_metadata_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
@@ -283,9 +294,9 @@ def test_small_files_are_merged_without_a_job(
     spark: SparkSession, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, reads: str
 ) -> None:
     if reads == "by Spark":
-        monkeypatch.setattr(source, "may_be_parquet", lambda _: False)
+        monkeypatch.setattr(inspect, "may_be_parquet", lambda _: False)
     table = make(spark, tmp_path / "t", SCHEMA, [(1, 0, "a", None), (20, 0, "b", None)])
-    rows, sources = spark.read.parquet(str(place)), noted(monkeypatch, run, "materialize")
+    rows, sources = spark.read.parquet(str(place)), noted(monkeypatch, line, "evaluate")
     before = jobs_of(spark)
     table.merge(rows.alias("s"), "t.k = s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     assert jobs_of(spark) - before == (1 if reads == "by Spark" and jobs_of(spark) else 0)

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 from deltamerge.log.commit.transaction import Committed
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.merge.commit import Operation, Timing, commit_outcome
-from deltamerge.merge.execute.execute import MergeOutcome
-from deltamerge.merge.run import performed
+from deltamerge.merge.commit import Operation, commit_outcome
+from deltamerge.merge.execute.outcome import MergeOutcome
+from deltamerge.merge.line import Timing, merge
 from deltamerge.merge.statement.clauses import Action, Assignment, Clause, MergeSpec, Side
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name
-from deltamerge.spark.source.source import single_row
+from deltamerge.spark.source.evaluate import single_row
 
 log = logging.getLogger("deltamerge.commands")
 
@@ -51,7 +51,7 @@ def _run(spark: Session, table: DeltaLog, clause: Clause, condition: Expression 
         metrics = _metrics(outcome, clause.action, timing)
         return metrics, commit_outcome(outcome, Operation(clause.action.name, parameters, metrics), engine_name(spark))
 
-    done = performed(spark, table, spec, log.debug, finish, source)
+    done = merge(spark, table, spec, finish, log.debug, source)
     if done is None:
         return {}
     metrics, committed = done

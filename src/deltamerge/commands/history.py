@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from deltamerge.budgets import current_budgets
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.merge.plan.plan import plan_merge
-from deltamerge.merge.plan.prune import PrunedPlan, prune
+from deltamerge.merge.plan.choose import choose_readings
+from deltamerge.merge.plan.logical import Wishes, logical_plan
+from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_source
 from deltamerge.merge.report import MergeReport
 from deltamerge.merge.resolve.resolve import resolve
 from deltamerge.merge.resolve.schema_check import check_schema
@@ -27,7 +29,9 @@ from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark, nullable_schema, spark_type
 from deltamerge.spark.session.settings import case_sensitive, time_zone
-from deltamerge.spark.source.source import Source, materialize
+from deltamerge.spark.source.evaluate import evaluate
+from deltamerge.spark.source.facts import Source
+from deltamerge.spark.source.inspect import Inspection, inspect_source
 from deltamerge.spark.stages.row_versions import (
     CLOSED,
     CURRENT,
@@ -41,7 +45,7 @@ from deltamerge.spark.stages.row_versions import (
     staged_frame,
 )
 from deltamerge.spark.stages.scan import scan_frame
-from deltamerge.spark.stages.target import file_tasks, scan_spec
+from deltamerge.spark.stages.target import data_store, file_tasks, scan_spec
 
 _TARGET, _SOURCE = "history", "changes"
 _TIMES = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz", "string")
@@ -97,9 +101,9 @@ def merge_history(
         # Asked again for a version, what was kept is lost; for a newer one, another transaction was faster.
         found = None if read.version in kept else next(iter(kept.values()), None)
         kept.clear()
-        kept[read.version] = held = materialize(changes, changes.columns) if found is None else found
-        versions = _versions(spark, read, columns, rules, held)
-        return staged_frame(held.frame, versions, rules)
+        kept[read.version] = evaluated = _evaluated(changes, read) if found is None else found
+        versions = _versions(spark, read, columns, rules, evaluated)
+        return staged_frame(evaluated.frame, versions, rules)
 
     spec = MergeSpec(
         staged_frame(changes, _named(empty_frame(spark, snapshot.schema), columns, rules), rules),
@@ -114,6 +118,12 @@ def merge_history(
     return run_merge(spark, table, spec)
 
 
+def _evaluated(changes: Frame, snapshot: Snapshot) -> Source:
+    budgets = current_budgets()
+    source = inspect_source(changes, Inspection(changes.columns, data_store(snapshot.store)), budgets)
+    return evaluate(source, choose_readings(source.facts, budgets), budgets=budgets)
+
+
 def _versions(spark: Session, snapshot: Snapshot, columns: _Columns, rules: Rules, changes: Source) -> Frame:
     """The versions that a snapshot has of the changes' keys, open or closed, and perhaps of others."""
     probe = MergeSpec(
@@ -124,16 +134,17 @@ def _versions(spark: Session, snapshot: Snapshot, columns: _Columns, rules: Rule
         _SOURCE,
         with_schema_evolution=False,
     )
-    pruned = prune(plan_merge(resolve(spark, probe, snapshot)), changes)
-    return _named(_rows(spark, pruned, _table_columns(columns, rules)), columns, rules)
+    logical = logical_plan(resolve(spark, probe, snapshot), Wishes())
+    files = prune_by_source(logical, prune(logical), changes)
+    return _named(_rows(spark, files, _table_columns(columns, rules)), columns, rules)
 
 
-def _rows(spark: Session, pruned: PrunedPlan, names: Sequence[tuple[str, str]]) -> Frame:
-    snapshot = pruned.plan.resolved.snapshot
-    schema = snapshot.schema.select([*{name for name, _ in names}, *(pruned.keys.columns if pruned.keys else ())])
-    tasks = file_tasks(snapshot, pruned.files, zone=time_zone(spark))
-    spec = scan_spec(snapshot, schema, pruned.keys)
-    return scan_frame(spark, spec, nullable_schema(schema), tasks, pruned.files["size"].to_pylist(), pruned.rows)
+def _rows(spark: Session, files: FileFacts, names: Sequence[tuple[str, str]]) -> Frame:
+    snapshot, keys = files.snapshot, files.row_filter
+    schema = snapshot.schema.select([*{name for name, _ in names}, *(keys.columns if keys else ())])
+    tasks = file_tasks(snapshot, files.table, zone=time_zone(spark))
+    spec = scan_spec(snapshot, schema, keys)
+    return scan_frame(spark, spec, nullable_schema(schema), tasks, files.sizes.tolist(), files.rows)
 
 
 def _named(rows: Frame, columns: _Columns, rules: Rules) -> Frame:

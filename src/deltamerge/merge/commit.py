@@ -12,28 +12,14 @@ from deltamerge.log.commit.dv_files import with_vector, write_vectors
 from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.files import add_files, file_keys
-from deltamerge.merge.execute.execute import MergeOutcome
+from deltamerge.merge.execute.outcome import MergeOutcome
+from deltamerge.merge.line import Timing
 from deltamerge.merge.statement.clauses import Action, Batch, Side
 from deltamerge.protocol.schema.identity import with_marks
 from deltamerge.protocol.table.actions import Action as LogAction
 from deltamerge.protocol.table.actions import DeletionVector, Txn
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.protocol.values.roaring import decode
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Wall times of a merge's steps, in ms; `started` is in seconds of the monotonic clock."""
-
-    started: float
-    source_ms: int
-    scan_ms: int
-    rewrite_ms: int
-
-    @property
-    def elapsed_ms(self) -> int:
-        """Time since the start, in ms."""
-        return int((time.perf_counter() - self.started) * 1000)
 
 
 @dataclass(frozen=True)
@@ -62,7 +48,7 @@ def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> Committe
 
 def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> Committed | None:
     """Commit what was done to rows and schema; None when nothing changed. Raises as `commit_merge` does."""
-    resolved = outcome.pruned.plan.resolved
+    resolved = outcome.work.logical.resolved
     batch = resolved.spec.batch
     if outcome.is_empty and resolved.metadata is None and batch is None:
         return None
@@ -78,7 +64,7 @@ def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> 
             read=_read_set(outcome),
             parameters=operation.parameters,
             metrics=operation.metrics,
-            user_metadata=outcome.pruned.plan.resolved.spec.user_metadata,
+            user_metadata=outcome.work.logical.resolved.spec.user_metadata,
             engine=engine,
         )
         committed = commit(snapshot, proposal)
@@ -89,7 +75,7 @@ def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> 
 def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector]) -> list[LogAction]:
     """The metadata if it changed, the files that leave, the new ones, those with another vector, the change data files."""
     now = int(time.time() * 1000)
-    resolved = outcome.pruned.plan.resolved
+    resolved = outcome.work.logical.resolved
     metadata = with_marks(resolved.after.metadata, [identity.name for identity in resolved.identities], outcome.added)
     actions: list[LogAction] = [metadata] if metadata is not resolved.snapshot.metadata else []
     actions += [file.removed(now) for file in add_files(outcome.touched)]
@@ -106,18 +92,18 @@ def _batch_actions(batch: Batch | None) -> list[LogAction]:
 
 def _read_set(outcome: MergeOutcome) -> ReadSet:
     """A merge has read the files that it opened, and would have read any file that its pruning lets through."""
-    pruned = outcome.pruned
-    batch = pruned.plan.resolved.spec.batch
+    files = outcome.work.files
+    batch = outcome.work.logical.resolved.spec.batch
     return ReadSet(
-        keys=frozenset(file_keys(pruned.files).to_pylist()),
-        would_read=pruned.would_read,
+        keys=frozenset(file_keys(files.table).to_pylist()),
+        would_read=files.would_read,
         app_ids=frozenset() if batch is None else frozenset([batch.application]),
     )
 
 
 def _parameters(outcome: MergeOutcome) -> dict[str, str]:
     """OperationParameters as delta-spark names them; each value is JSON text."""
-    resolved = outcome.pruned.plan.resolved
+    resolved = outcome.work.logical.resolved
     names = {
         Side.MATCHED: "matchedPredicates",
         Side.NOT_MATCHED: "notMatchedPredicates",
@@ -138,7 +124,7 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
 
     A deletion vector that is updated counts as added and as removed, too.
     """
-    resolved = outcome.pruned.plan.resolved
+    resolved = outcome.work.logical.resolved
 
     def rows(side: Side, action: Action) -> int:
         pairs = zip(resolved.clauses, outcome.changed, strict=True)
@@ -147,9 +133,9 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
     matched_updated, by_source_updated = rows(Side.MATCHED, Action.UPDATE), rows(Side.BY_SOURCE, Action.UPDATE)
     matched_deleted, by_source_deleted = rows(Side.MATCHED, Action.DELETE), rows(Side.BY_SOURCE, Action.DELETE)
     inserted = rows(Side.NOT_MATCHED, Action.INSERT)
-    funnel = outcome.pruned.funnel
+    funnel = outcome.work.files.funnel
     return {
-        "numSourceRows": outcome.pruned.source.rows,
+        "numSourceRows": outcome.work.source.rows,
         "numTargetRowsInserted": inserted,
         "numTargetRowsUpdated": matched_updated + by_source_updated,
         "numTargetRowsMatchedUpdated": matched_updated,

@@ -1,4 +1,4 @@
-"""What a merge would do, found out by matching and committing nothing: counts per clause, touched files, sample rows."""
+"""What a merge would do: counts per clause, touched files, sample rows, from what its attempts have counted."""
 
 from __future__ import annotations
 
@@ -6,28 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from deltamerge.merge.execute.ambiguous import check_joined
-from deltamerge.merge.execute.collisions import multiple_matches
-from deltamerge.merge.execute.execute import change_query, changes_in_arrow, fitting_rows
-from deltamerge.merge.plan.plan import Strategy
-from deltamerge.merge.plan.prune import FunnelStep, PrunedPlan
-from deltamerge.merge.plan.routing import SENT, route_of
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.merge.execute.outcome import MergeOutcome
+from deltamerge.merge.execute.work import Work
+from deltamerge.merge.plan.explain import explain
+from deltamerge.merge.plan.prune import FunnelStep
 from deltamerge.merge.resolve.resolve import ResolvedClause
 from deltamerge.merge.statement.clauses import Action
-from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.jobs import collect, in_process
-from deltamerge.spark.session.settings import time_zone
-from deltamerge.spark.stages.changes import change_rows
-from deltamerge.spark.stages.counting import COLLISIONS, COUNT, SAMPLE, change_counts
-from deltamerge.spark.stages.target import file_tasks, scan_spec
-from deltamerge.worker.scan.scan import FILE, ROW, FileTask, row_at
+from deltamerge.spark.session.jobs import in_process
+from deltamerge.spark.stages.target import scan_spec
+from deltamerge.worker.scan.scan import FILE, ROW, row_at
 from deltamerge.worker.write.rewrite import CLAUSE
 
-_SAMPLE = 5
+# Changed rows of each clause that are shown.
+SAMPLE_ROWS = 5
 Row = Mapping[str, Any]
 
 
@@ -53,7 +45,8 @@ class ClausePreview:
 class MergePreview:
     """What a merge would do to the version that it was previewed on. Counts are in rows and files, sizes in bytes.
 
-    `touched_files` hold rows that would change; whether their rows are marked or rewritten, `plan` says.
+    `strategy` is how rows would be matched. `touched_files` hold rows that would change; whether their rows are marked or
+    rewritten, `plan` says.
     """
 
     plan: str
@@ -93,89 +86,47 @@ class MergePreview:
         return "\n".join(lines)
 
 
-def preview(spark: Session, pruned: PrunedPlan) -> MergePreview:
-    """Match, count, and show. Raises MultipleMatchError as the merge itself would, ExecutionError; nothing is written."""
-    plan = pruned.plan
-    tasks = file_tasks(plan.resolved.snapshot, pruned.files, time_zone(spark), counted=plan.by_source is not None)
-    changes = changes_in_arrow(spark, pruned, tasks)
-    if changes is not None:
-        counted, shown = _counted(changes), _shown(changes)
-    else:
-        check_joined(pruned, lambda plan: change_query(spark, plan, tasks))
-        rows = change_rows(change_query(spark, pruned, tasks))
-        rows = rows if plan.resolved.identities else fitting_rows(rows, plan)  # their numbers are only known when written
-        table = pruned.plan.resolved.snapshot.store.url
-        counted = collect(change_counts(rows, _SAMPLE), f"deltamerge: preview a merge into {table}")
-        shown = [row for rows in counted[SAMPLE].to_pylist() if rows for row in rows]
-    collisions = int(pc.sum(counted[COLLISIONS]).as_py() or 0)
-    if collisions and not plan.folds_duplicates:
-        raise multiple_matches(change_query(spark, pruned, tasks), plan, collisions)
-    touched = sorted({file for file in counted[FILE].to_pylist() if file is not None})
+def preview(outcome: MergeOutcome) -> MergePreview:
+    """The preview of a merge whose changed rows were counted."""
+    work, logical = outcome.work, outcome.work.logical
+    shown = [] if outcome.shown is None else outcome.shown.to_pylist()
     return MergePreview(
-        plan.explain(),
-        plan.resolved.snapshot.version,
-        _strategy(pruned, changes).value,
-        pruned.source.rows,
-        tuple(_of_clause(pruned, clause, counted, shown, tasks) for clause in plan.resolved.clauses),
-        len(touched),
-        int(pc.sum(pruned.files["size"].take(pa.array(touched, pa.int64()))).as_py() or 0),
-        pruned.funnel,
+        explain(logical, outcome.ran.plan, work.files),
+        logical.resolved.snapshot.version,
+        outcome.ran.attempt.strategy.value,
+        work.source.rows,
+        tuple(_of_clause(work, clause, outcome.changed[clause.number], shown) for clause in logical.resolved.clauses),
+        outcome.touched.num_rows,
+        outcome.removed_bytes,
+        work.files.funnel,
     )
 
 
-def _strategy(pruned: PrunedPlan, changes: pa.Table | None) -> Strategy:
-    """How the merge would run."""
-    if changes is not None and pruned.plan.strategy not in SENT:
-        return Strategy.ARROW
-    if (route := route_of(pruned)) is not None:
-        return Strategy.MEET if route.meetings else Strategy.ROUTE
-    return Strategy.JOIN if changes is None else Strategy.ARROW
+def nothing_to_preview(plan: str, snapshot: Snapshot) -> MergePreview:
+    """The preview of a merge whose transaction id is in the table already: it would do nothing."""
+    return MergePreview(plan, snapshot.version, "", 0, (), 0, 0, ())
 
 
-def _counted(changes: pa.Table) -> pa.Table:
-    """Changed rows per file and clause, a target row once; collisions are target rows that are changed more than once."""
-    placed = changes.filter(pc.is_valid(changes[FILE]))
-    once = placed.group_by([FILE, ROW]).aggregate([([], "count_all"), (CLAUSE, "min")])
-    repeated = pc.greater(once["count_all"], 1).cast(pa.int64())
-    once = pa.table([once[FILE], once[f"{CLAUSE}_min"], repeated], names=[FILE, CLAUSE, COLLISIONS])
-    inserted = changes.filter(pc.is_null(changes[FILE])).select([FILE, CLAUSE])
-    inserted = inserted.append_column(COLLISIONS, pa.array(np.zeros(inserted.num_rows, np.int64)))
-    grouped = pa.concat_tables([once, inserted]).group_by([FILE, CLAUSE]).aggregate([([], "count_all"), (COLLISIONS, "sum")])
-    names = {"count_all": COUNT, f"{COLLISIONS}_sum": COLLISIONS}
-    return grouped.rename_columns([names.get(name, name) for name in grouped.column_names])
-
-
-def _shown(changes: pa.Table) -> list[dict[str, Any]]:
-    """Some changed rows of each clause."""
-    numbers = changes[CLAUSE].to_numpy()
-    rows = [row for number in np.unique(numbers) for row in np.flatnonzero(numbers == number)[:_SAMPLE]]
-    found: list[dict[str, Any]] = changes.take(pa.array(rows, pa.int64())).to_pylist()
-    return found
-
-
-def _of_clause(
-    pruned: PrunedPlan, clause: ResolvedClause, counted: pa.Table, shown: Sequence[Row], tasks: Sequence[FileTask]
-) -> ClausePreview:
-    own = counted.filter(pc.equal(counted[CLAUSE], clause.number))
-    sample = [row for row in shown if row[CLAUSE] == clause.number][:_SAMPLE]
+def _of_clause(work: Work, clause: ResolvedClause, rows: int, shown: Sequence[Row]) -> ClausePreview:
+    sample = [row for row in shown if row[CLAUSE] == clause.number][:SAMPLE_ROWS]
     condition = f" AND {clause.condition.text}" if clause.condition is not None else ""
     return ClausePreview(
         f"WHEN {clause.side.value}{condition} THEN {clause.action.name}",
         clause.action.value,
-        int(pc.sum(own[COUNT]).as_py() or 0),
-        tuple(RowChange(_before(pruned, clause, row, tasks), _after(clause, row)) for row in sample),
+        rows,
+        tuple(RowChange(_before(work, clause, row), _after(clause, row)) for row in sample),
     )
 
 
-def _before(pruned: PrunedPlan, clause: ResolvedClause, row: Row, tasks: Sequence[FileTask]) -> Row | None:
+def _before(work: Work, clause: ResolvedClause, row: Row) -> Row | None:
     """A target row as it is: the columns of the search condition, and those that the clause assigns."""
     if row[FILE] is None:
         return None
-    resolved = pruned.plan.resolved
+    resolved = work.logical.resolved
     wanted = clause.assigned | set(resolved.scope.used([resolved.spec.condition], "target"))
     schema = resolved.snapshot.schema.select([name for name in resolved.snapshot.schema.names if name in wanted])
     with in_process():
-        return row_at(scan_spec(resolved.snapshot, schema, None), tasks[row[FILE]], row[ROW])
+        return row_at(scan_spec(resolved.snapshot, schema, None), work.tasks[row[FILE]], row[ROW])
 
 
 def _after(clause: ResolvedClause, row: Row) -> Row | None:

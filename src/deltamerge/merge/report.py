@@ -16,8 +16,10 @@ from deltamerge.spark.session.rows import one_row
 class MergeReport:
     """The result of a merge. `version` is None when nothing changed and so nothing was committed.
 
-    `metrics` are the commit's operationMetrics (rows, files, bytes, ms), `funnel` what pruning left of the table;
-    `merged_before` says that the batch was in the table already, so that nothing was done and every metric counts 0.
+    `metrics` are the commit's operationMetrics (rows, files, bytes, ms), `funnel` what pruning left of the table, `attempts` how
+    often the commit was tried; `merged_before` says that the same transaction id was in the table already, so that nothing was
+    done and every metric counts 0. `strategy` is how rows were matched, `attempt` says it in words, and `others` why it was not
+    done otherwise; `touched_files` is the number of files in which rows changed.
     """
 
     version: int | None
@@ -25,6 +27,10 @@ class MergeReport:
     funnel: tuple[FunnelStep, ...] = ()
     attempts: int = 0
     merged_before: bool = False
+    strategy: str = ""
+    attempt: str = ""
+    others: tuple[str, ...] = ()
+    touched_files: int = 0
 
     @property
     def updated(self) -> int:
@@ -61,15 +67,19 @@ class MergeReport:
 
 def report(done: CommittedMerge) -> MergeReport:
     """The report of a merge."""
-    committed = done.committed
+    committed, outcome = done.committed, done.outcome
     return MergeReport(
         None if committed is None else committed.version,
         done.metrics,
-        done.outcome.pruned.funnel,
+        outcome.work.files.funnel,
         0 if committed is None else committed.attempts,
+        strategy=outcome.ran.attempt.strategy.value,
+        attempt=outcome.ran.attempt.text,
+        others=tuple(outcome.ran.others()),
+        touched_files=outcome.touched.num_rows + len(outcome.marked),
     )
 
 
 def merged_before() -> MergeReport:
-    """The report of a merge whose batch was in the table already."""
+    """The report of a merge whose transaction id was in the table already."""
     return MergeReport(None, Counter(), merged_before=True)

@@ -11,42 +11,57 @@ import pyarrow.compute as pc
 
 from deltamerge.protocol.values.distinct import distinct
 from deltamerge.protocol.values.roaring import decode, encode
-from deltamerge.worker.join.meet import Meeting, MeetSpec, Settled, table_rows
-from deltamerge.worker.join.owned import OwnedSpec, Owner, changed_rows
-from deltamerge.worker.join.pairs import Indices
-from deltamerge.worker.join.route import RouteSpec, routed
+from deltamerge.worker.join.clauses import changed_rows
+from deltamerge.worker.join.hash_join import ChangesByFile, HashJoin, HashJoinSpec, target_rows
+from deltamerge.worker.join.matching import Indices
+from deltamerge.worker.join.partitioning import Partitioning, partitioned
+from deltamerge.worker.join.range_join import JoinSpec, RangeJoin
 from deltamerge.worker.scan.bloom import key_hashes
-from deltamerge.worker.scan.scan import FILE, RANK, ROW, FileTask, ScanSpec, scan_file
-from deltamerge.worker.scan.source import SourceSpec, chosen_rows, source_rows
+from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
+from deltamerge.worker.scan.source import SourceSpec, rows_at, source_rows
 from deltamerge.worker.scan.streams import arrow_stream, read_stream
 from deltamerge.worker.write.apply import apply_changes
-from deltamerge.worker.write.results import ADD, NEW, result_batch, written_row
+from deltamerge.worker.write.results import ADD, POSITIONS, result_batch, written_row
 from deltamerge.worker.write.rewrite import ChangeSpec, conform_column
 from deltamerge.worker.write.write import PartitionWriters, WriteSpec, check_required
 
 Batches = Iterable[pa.RecordBatch]
 ArrowMap = Callable[[Batches], Iterator[pa.RecordBatch]]
+# What a task that matches reports: rows as Arrow streams, or a null if it found more than there is room for.
+MATCHED = pa.schema([("rows", pa.binary())])
+
+
+def _numbers(batches: Batches) -> Iterator[int]:
+    """The values of the first column."""
+    return (number for batch in batches for number in batch.column(0).to_pylist())
 
 
 def scan_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], each: int = 1) -> ArrowMap:
     """Bin numbers, times `each`, in; the candidate rows of each bin's files out."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for task in bins[number // each]:
-                    yield from scan_file(spec, task)
+        for number in _numbers(batches):
+            for task in bins[number // each]:
+                yield from scan_file(spec, task)
 
     return run
 
 
-def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], limit: int, most: float) -> ArrowMap:
-    """Bin numbers in, the ranked rows of each bin's files out; for a bin with too many (`ranked_rows`) a row of file -1."""
+def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], rows: int, size: float, payload: int) -> ArrowMap:
+    """Bin numbers in; batches of `MATCHED` out: the candidate rows of each bin's files, with their key ids.
+
+    A bin may bring so many `rows` of so many bytes in all, in payloads of about so many bytes.
+    """
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from ranked_rows(spec, bins[number], Room(limit, most))
+        for number in _numbers(batches):
+            found = candidates(spec, bins[number], Room(rows, size))
+            table = None if found is None else pa.Table.from_batches(found, spec.output)
+            step = 1 if table is None else max(1, table.num_rows * payload // max(1, table.nbytes))
+            parts = [None] if table is None else [table.slice(at, step) for at in range(0, table.num_rows, step)]
+            for part in parts:
+                stream = None if part is None else arrow_stream(part)
+                yield pa.RecordBatch.from_arrays([pa.array([stream], pa.binary())], schema=MATCHED)
 
     return run
 
@@ -65,26 +80,19 @@ class Room:
         return self.rows >= 0 and self.bytes >= 0
 
 
-def ranked_rows(spec: ScanSpec, tasks: Sequence[FileTask], room: Room) -> list[pa.RecordBatch]:
-    """The ranked rows of some files, in batches of `spec.output`; a row of file -1 alone where there is no room for them."""
+def candidates(spec: ScanSpec, tasks: Sequence[FileTask], room: Room) -> list[pa.RecordBatch] | None:
+    """The candidate rows of some files, in batches of `spec.output`; None where there is no room for them."""
     found: list[pa.RecordBatch] = []
     for task in tasks:
         for batch in scan_file(spec, task):
             if not room.takes(batch):
-                return [overflow_row(spec.output)]
+                return None
             found.append(batch)
     return found
 
 
-def overflow_row(schema: pa.Schema) -> pa.RecordBatch:
-    """A row that says that there were too many."""
-    constants = {FILE: -1, ROW: -1, RANK: -1}
-    values = [pa.array([constants.get(field.name)], field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(values, schema=schema)
-
-
 def payload_map(spec: ChangeSpec) -> ArrowMap:
-    """Rows of (number, modified rows as an Arrow stream) in; result rows out."""
+    """Rows of (number, changed rows as an Arrow stream) in; result rows out."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -94,25 +102,25 @@ def payload_map(spec: ChangeSpec) -> ArrowMap:
     return run
 
 
-def sized_map(limit: int, bounded: Sequence[int] = ()) -> ArrowMap:
-    """Rows in; one row out: how many they are, their bytes, the rows themselves unless they exceed `limit` bytes, and limits.
+def count_map(most: int, bounded: Sequence[int] = ()) -> ArrowMap:
+    """Rows in; one row out: how many they are, their bytes, the rows themselves unless they exceed `most` bytes, and bounds.
 
-    The limits are two rows with the least and the greatest values of the columns at the places `bounded`.
+    The bounds are two rows with the least and the greatest values of the columns at the positions `bounded`.
     """
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         rows = size = 0
-        kept: list[pa.RecordBatch] = []
-        limits: pa.Table | None = None
+        few: list[pa.RecordBatch] = []
+        bounds: pa.Table | None = None
         for batch in batches:
             rows, size = rows + batch.num_rows, size + batch.nbytes
-            kept = [*kept, batch] if size <= limit else []
-            limits = _limits(pa.Table.from_batches([batch.select(list(bounded))]), limits)
-        payload = arrow_stream(pa.Table.from_batches(kept)) if kept else None
-        if rows and limits is not None:
-            found = [payload, arrow_stream(limits)]
+            few = [*few, batch] if size <= most else []
+            bounds = _bounds(pa.Table.from_batches([batch.select(list(bounded))]), bounds)
+        payload = arrow_stream(pa.Table.from_batches(few)) if few else None
+        if rows and bounds is not None:
+            found = [payload, arrow_stream(bounds)]
             values = [pa.array([rows]), pa.array([size]), *(pa.array([value], pa.binary()) for value in found)]
-            yield pa.RecordBatch.from_arrays(values, names=["rows", "bytes", "payload", "limits"])
+            yield pa.RecordBatch.from_arrays(values, names=["rows", "bytes", "payload", "bounds"])
 
     return run
 
@@ -131,16 +139,16 @@ def hash_map(null_safe: Sequence[bool]) -> ArrowMap:
     return run
 
 
-def _limits(rows: pa.Table, before: pa.Table | None) -> pa.Table:
+def _bounds(rows: pa.Table, before: pa.Table | None) -> pa.Table:
     """Two rows: the least and the greatest values of each column, those known `before` included."""
     table = rows if before is None else pa.concat_tables([rows, before])
     found = [(pc.min_max(column), column.type) for column in table.columns]
-    columns = [pa.array([limits["min"], limits["max"]], type) for limits, type in found]
+    columns = [pa.array([bounds["min"], bounds["max"]], type) for bounds, type in found]
     return pa.table(columns, schema=table.schema)
 
 
 def apply_map(spec: ChangeSpec, names: Sequence[str]) -> ArrowMap:
-    """Modified rows in, ordered by file and position, columns in the order of `names`; result rows out."""
+    """Changed rows in, ordered by file and position, columns in the order of `names`; result rows out."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
@@ -169,81 +177,78 @@ def write_map(spec: WriteSpec) -> ArrowMap:
     return run
 
 
-def route_map(spec: RouteSpec, names: Sequence[str]) -> ArrowMap:
-    """Source rows in, columns in the order of `names`; batches of `ROUTED` out."""
+def partition_map(spec: Partitioning, names: Sequence[str]) -> ArrowMap:
+    """Source rows in, columns in the order of `names`; batches of `SHUFFLED` out."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from routed(spec, (pa.Table.from_arrays(batch.columns, names=list(names)) for batch in batches))
+        yield from partitioned(spec, (pa.Table.from_arrays(batch.columns, names=list(names)) for batch in batches))
 
     return run
 
 
-def route_files_map(spec: RouteSpec, source: SourceSpec) -> ArrowMap:
-    """Numbers of bins of a source's files in, batches of `ROUTED` out."""
+def partition_files_map(spec: Partitioning, source: SourceSpec) -> ArrowMap:
+    """Numbers of bins of a source's files in, batches of `SHUFFLED` out."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-        yield from routed(spec, (rows for number in numbers for rows in source_rows(source, number)))
+        yield from partitioned(spec, (rows for number in _numbers(batches) for rows in source_rows(source, number)))
 
     return run
 
 
-def owned_map(spec: OwnedSpec, change: ChangeSpec) -> ArrowMap:
-    """Batches of `ROUTED` in, result rows out; the source rows to be inserted that are only referred to are kept in rows NEW."""
+def range_join_map(spec: JoinSpec, change: ChangeSpec) -> ArrowMap:
+    """Batches of `SHUFFLED` in, result rows out, also of kind POSITIONS."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        owner = Owner(spec, change.files)
-        yield from apply_changes(change, owner.changes(batches), 0)
-        yield _new_rows(owner.new())
+        join = RangeJoin(spec, change.files)
+        yield from apply_changes(change, join.changes(batches), 0)
+        yield _position_rows(join.positions())
 
     return run
 
 
-def _new_rows(found: Iterable[tuple[int, Indices]]) -> pa.RecordBatch:
-    return result_batch({"kind": NEW, "file": number, "positions": encode(places)} for number, places in found)
+def _position_rows(found: Iterable[tuple[int, Indices]]) -> pa.RecordBatch:
+    return result_batch({"kind": POSITIONS, "file": number, "positions": encode(rows)} for number, rows in found)
 
 
-def table_map(spec: MeetSpec, bins: Sequence[Sequence[FileTask]]) -> ArrowMap:
-    """Bin numbers in; the keys and places of the rows of each bin's files out, in batches of `ROUTED`."""
+def target_rows_map(spec: HashJoinSpec, bins: Sequence[Sequence[FileTask]]) -> ArrowMap:
+    """Bin numbers in; the keys and positions of the rows of each bin's files out, in batches of `SHUFFLED`."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-        yield from table_rows(spec, (task for number in numbers for task in bins[number]))
+        yield from target_rows(spec, (task for number in _numbers(batches) for task in bins[number]))
 
     return run
 
 
-def meet_map(spec: MeetSpec) -> ArrowMap:
-    """Batches of `ROUTED` in, rows of the table first; changed rows out, in batches of `ROUTED`."""
+def hash_join_map(spec: HashJoinSpec) -> ArrowMap:
+    """Batches of `SHUFFLED` in, target rows first; changed rows out, in batches of `SHUFFLED`."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from Meeting(spec).changes(batches)
+        yield from HashJoin(spec).changes(batches)
 
     return run
 
 
-def settled_map(change: ChangeSpec) -> ArrowMap:
-    """Batches of `ROUTED` with changed rows in, result rows out, also of kind NEW."""
+def write_changes_map(change: ChangeSpec) -> ArrowMap:
+    """Batches of `SHUFFLED` with changed rows in, result rows out, also of kind POSITIONS."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        settled = Settled(change.write.budgets)
-        yield from apply_changes(change, settled.changes(batches), 0)
-        yield _new_rows(settled.new())
+        changes = ChangesByFile(change.write.budgets)
+        yield from apply_changes(change, changes.changes(batches), 0)
+        yield _position_rows(changes.positions())
 
     return run
 
 
-def insert_map(spec: OwnedSpec, change: ChangeSpec, source: SourceSpec, places: Mapping[int, Sequence[bytes]]) -> ArrowMap:
-    """Numbers of bins of a source's files in; result rows out: of each bin the rows at `places` are inserted."""
+def insert_map(spec: JoinSpec, change: ChangeSpec, source: SourceSpec, positions: Mapping[int, Sequence[bytes]]) -> ArrowMap:
+    """Numbers of bins of a source's files in; result rows out: of each bin the rows at `positions` are inserted."""
 
     def inserted(number: int) -> Iterator[pa.RecordBatch]:
         assert spec.inserts is not None
-        chosen = np.sort(np.concatenate([decode(part).positions() for part in places[number]]))
-        for rows in chosen_rows(source, number, chosen):
-            yield from changed_rows(spec, spec.inserts, rows, rows.num_rows).to_batches()
+        chosen = np.sort(np.concatenate([decode(part).positions() for part in positions[number]]))
+        for rows in rows_at(source, number, chosen):
+            yield from changed_rows(spec.inserts, spec.changes, rows.num_rows, {"source": rows}).to_batches()
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-        yield from apply_changes(change, (rows for number in numbers for rows in inserted(number)), 0)
+        yield from apply_changes(change, (rows for number in _numbers(batches) for rows in inserted(number)), 0)
 
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -82,4 +83,5 @@ def _clause(side: Side, action: Action, condition: str | None, values: Mapping[s
 def merge_of(snapshot: Snapshot, source: StructType, condition: str, *clauses: ResolvedClause) -> ResolvedMerge:
     """A resolved merge of target `t` and source `s`."""
     spec = MergeSpec(FRAME, expression(condition), (), "t", "s")
-    return ResolvedMerge(spec, snapshot, scope_of(snapshot.schema, source), snapshot.schema, clauses)
+    numbered = tuple(replace(clause, number=number) for number, clause in enumerate(clauses))
+    return ResolvedMerge(spec, snapshot, scope_of(snapshot.schema, source), snapshot.schema, numbered)

@@ -17,21 +17,11 @@ from pyspark import cloudpickle
 
 import deltamerge.spark.session.jobs  # noqa: F401  (registers what is shipped by value)
 from deltamerge.protocol.values.predicate import ALWAYS, Compare
-from deltamerge.worker.entry import (
-    Room,
-    apply_map,
-    arrow_stream,
-    match_map,
-    overflow_row,
-    payload_map,
-    ranked_rows,
-    scan_map,
-    sized_map,
-    write_map,
-)
+from deltamerge.worker.entry import Room, apply_map, candidates, count_map, match_map, payload_map, scan_map, write_map
 from deltamerge.worker.scan.keys import build_filter
 from deltamerge.worker.scan.row_errors import Refused
-from deltamerge.worker.scan.scan import FILE, RANK, ROW, FileTask, ScanSpec
+from deltamerge.worker.scan.scan import FILE, KEY_ID, ROW, FileTask, ScanSpec
+from deltamerge.worker.scan.streams import arrow_stream, read_stream
 from deltamerge.worker.write.apply import apply_changes
 from deltamerge.worker.write.results import RESULT_SCHEMA, unpack_partition
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
@@ -53,9 +43,9 @@ def tasks(tmp_path: Path) -> list[FileTask]:
     return found
 
 
-def scan_of(root: Path, source: list[int], ranked: bool = False) -> ScanSpec:
+def scan_of(root: Path, source: list[int], with_key_ids: bool = False) -> ScanSpec:
     keys, _ = build_filter(["id"], [pa.array(source, pa.int64())], [False])
-    return ScanSpec(store_at(root), SCHEMA, keys, ranked)
+    return ScanSpec(store_at(root), SCHEMA, keys, with_key_ids)
 
 
 def numbers(*bins: int) -> list[pa.RecordBatch]:
@@ -87,49 +77,56 @@ def test_a_scan_reads_the_files_of_the_bins_that_it_is_given(tmp_path: Path, tas
     assert values(run(numbers()), "id") == []
 
 
-def test_matching_gives_each_rows_rank(tmp_path: Path, tasks: list[FileTask]) -> None:
-    run = match_map(scan_of(tmp_path, [9, 1, 2], ranked=True), [tasks], 3, BYTES)
-    assert values(run(numbers(0)), "id", RANK, FILE) == [(1, 1, 0), (2, 2, 0), (9, 0, 2)]
+def rows_in(batches: Iterable[pa.RecordBatch], *names: str) -> list[tuple[Any, ...]]:
+    """The rows that tasks report as Arrow streams."""
+    return [
+        tuple(row[name] for name in names) for b in batches for stream in b.column(0) for row in read_stream(stream).to_pylist()
+    ]
 
 
-def test_in_place_of_more_matches_than_the_limit_is_a_row_that_says_so(tmp_path: Path, tasks: list[FileTask]) -> None:
-    spec = scan_of(tmp_path, list(range(12)), ranked=True)
+def found_in(spec: ScanSpec, tasks: list[FileTask], room: Room, *names: str) -> list[tuple[Any, ...]] | None:
+    """The candidate rows of files; None where there is no room for them."""
+    batches = candidates(spec, tasks, room)
+    return None if batches is None else values(batches, *names)
+
+
+def test_matching_gives_each_rows_key_id(tmp_path: Path, tasks: list[FileTask]) -> None:
+    spec = scan_of(tmp_path, [9, 1, 2], with_key_ids=True)
+    for payload, streams in ((1 << 20, 1), (1, 3)):
+        batches = list(match_map(spec, [tasks], 3, BYTES, payload)(numbers(0)))
+        assert rows_in(batches, "id", KEY_ID, FILE) == [(1, 1, 0), (2, 2, 0), (9, 0, 2)]
+        assert len(batches) == streams
+
+
+def test_in_place_of_more_matches_than_the_limit_is_a_null(tmp_path: Path, tasks: list[FileTask]) -> None:
+    spec = scan_of(tmp_path, list(range(12)), with_key_ids=True)
     for limit, most in ((5, BYTES), (11, BYTES), (12, 1)):
-        batches = ranked_rows(spec, tasks, Room(limit, most))
-        assert values(batches, FILE) == [(-1,)]
-        assert all(batch.schema == spec.output for batch in batches)
-    assert (-1,) not in values(ranked_rows(spec, tasks, Room(12, BYTES)), FILE)
+        assert candidates(spec, tasks, Room(limit, most)) is None
+        (batch,) = match_map(spec, [tasks], limit, most, 100)(numbers(0))
+        assert batch.to_pylist() == [{"rows": None}]
+    assert candidates(spec, tasks, Room(12, BYTES)) is not None
 
 
 def test_files_that_are_read_at_once_share_the_room(tmp_path: Path, tasks: list[FileTask]) -> None:
-    spec, room = scan_of(tmp_path, list(range(12)), ranked=True), Room(7, BYTES)
-    found = [values(ranked_rows(spec, [task], room), FILE) for task in tasks]
-    assert [rows == [(-1,)] for rows in found] == [False, True, True]
+    spec, room = scan_of(tmp_path, list(range(12)), with_key_ids=True), Room(7, BYTES)
+    assert [candidates(spec, [task], room) is None for task in tasks] == [False, True, True]
 
 
 def test_so_it_is_where_every_row_comes(tmp_path: Path, tasks: list[FileTask]) -> None:
-    whole = replace(scan_of(tmp_path, [5], ranked=True), others=ALWAYS)
-    assert values(ranked_rows(whole, tasks, Room(12, 1)), FILE) == [(-1,)]
-    assert values(ranked_rows(whole, tasks, Room(12, BYTES)), "id", RANK) == [(id, 0 if id == 5 else None) for id in range(12)]
+    whole = replace(scan_of(tmp_path, [5], with_key_ids=True), others=ALWAYS)
+    assert candidates(whole, tasks, Room(12, 1)) is None
+    assert found_in(whole, tasks, Room(12, BYTES), "id", KEY_ID) == [(id, 0 if id == 5 else None) for id in range(12)]
 
 
-def test_rows_without_a_partner_come_where_a_predicate_may_hold(tmp_path: Path, tasks: list[FileTask]) -> None:
-    spec = scan_of(tmp_path, [5], ranked=True)
+def test_rows_without_a_match_come_where_a_predicate_may_hold(tmp_path: Path, tasks: list[FileTask]) -> None:
+    spec = scan_of(tmp_path, [5], with_key_ids=True)
     some = replace(spec, others=Compare(("id",), ">=", pa.scalar(9, spec.schema.field("id").type)))
-    found = values(ranked_rows(some, tasks, Room(12, BYTES)), "id", RANK)
-    assert found == [(5, 0), (9, None), (10, None), (11, None)]
+    assert found_in(some, tasks, Room(12, BYTES), "id", KEY_ID) == [(5, 0), (9, None), (10, None), (11, None)]
 
 
 def test_the_limit_is_for_each_bin(tmp_path: Path, tasks: list[FileTask]) -> None:
-    run = match_map(scan_of(tmp_path, list(range(12)), ranked=True), [[task] for task in tasks], 4, BYTES)
-    assert sorted(values(run(numbers(0, 1, 2)), "id")) == [(number,) for number in range(12)]
-
-
-def test_the_overflow_row_has_the_schema_of_the_others(tmp_path: Path) -> None:
-    schema = scan_of(tmp_path, [1], ranked=True).output
-    row = overflow_row(schema)
-    assert row.schema == schema
-    assert row.to_pylist() == [{"id": None, "p": None, FILE: -1, ROW: -1, RANK: -1}]
+    run = match_map(scan_of(tmp_path, list(range(12)), with_key_ids=True), [[task] for task in tasks], 4, BYTES, 1 << 20)
+    assert sorted(rows_in(run(numbers(0, 1, 2)), "id")) == [(number,) for number in range(12)]
 
 
 def test_payloads_are_applied_each_under_its_own_number(tmp_path: Path, tasks: list[FileTask]) -> None:
@@ -175,11 +172,11 @@ def test_rows_are_counted_and_sent_along_while_they_are_small() -> None:
     batches = UPDATE_AND_INSERT.to_batches(max_chunksize=1)
     size = sum(batch.nbytes for batch in batches)
     for limit, kept in ((size, True), (size - 1, False)):
-        (row,) = pa.Table.from_batches(sized_map(limit)(batches)).to_pylist()
+        (row,) = pa.Table.from_batches(count_map(limit)(batches)).to_pylist()
         assert (row["rows"], row["bytes"]) == (3, size)
         assert (row["payload"] is not None) == kept
         assert not kept or pa.ipc.open_stream(row["payload"]).read_all().equals(UPDATE_AND_INSERT)
-    assert list(sized_map(100)([])) == []
+    assert list(count_map(100)([])) == []
 
 
 ELSEWHERE = """
@@ -223,8 +220,8 @@ def test_all_functions_run_where_deltamerge_is_not_installed(tmp_path: Path, tas
     payload = pa.record_batch({"number": pa.array([1], pa.int32()), "payload": pa.array([arrow_stream(UPDATE_AND_INSERT)])})
     reading = [
         (scan_map(scan_of(tmp_path, [1, 9]), [tasks]), numbers(0)),
-        (match_map(scan_of(tmp_path, [1, 9], ranked=True), [tasks], 10, BYTES), numbers(0)),
-        (sized_map(1 << 20), UPDATE_AND_INSERT.to_batches()),
+        (match_map(scan_of(tmp_path, [1, 9], with_key_ids=True), [tasks], 10, BYTES, 1 << 20), numbers(0)),
+        (count_map(1 << 20), UPDATE_AND_INSERT.to_batches()),
     ]
     writing = [
         (payload_map(changes), [payload]),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.log.replay.files import whole
+from deltamerge.log.stats.struct import whole
 
 Words = npt.NDArray[np.uint32]
 

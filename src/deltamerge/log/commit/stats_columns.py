@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.errors import CorruptTableError
-from deltamerge.log.replay.files import FileChunk, whole
+from deltamerge.log.replay.files import FileChunk
 from deltamerge.log.skipping.statistics import OFFSET, stats_leaves
 from deltamerge.log.stats.json_leaves import nested_type
+from deltamerge.log.stats.struct import whole
 from deltamerge.protocol.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType, arrow_type
 from deltamerge.protocol.table.properties import Properties
 from deltamerge.protocol.values.partitions import parse_partition_values

@@ -26,12 +26,11 @@ from deltamerge.log.replay.files import (
     file_keys,
     last_of_each,
     table_of,
-    whole,
     with_vectors,
 )
 from deltamerge.log.replay.segment import LOG, CheckpointFiles
 from deltamerge.log.stats.stored import StoredFile, StoredStats, parsed_stats, valid
-from deltamerge.log.stats.struct import json_texts
+from deltamerge.log.stats.struct import json_texts, whole
 from deltamerge.protocol.table.actions import Action, parse_action
 from deltamerge.storage import NotFound, Store
 

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.log.replay.paths import canonical_path, canonical_paths
-from deltamerge.log.stats.struct import json_texts
+from deltamerge.log.stats.stored import StoredStats
+from deltamerge.log.stats.struct import json_texts, whole
 from deltamerge.protocol.table.actions import AddFile, DeletionVector, RemoveFile
-
-if TYPE_CHECKING:
-    from deltamerge.log.stats.stored import StoredStats
 
 Mask = npt.NDArray[np.bool_]
 
@@ -64,11 +62,6 @@ TOMBSTONE_SCHEMA = pa.schema(
         ("defaultRowCommitVersion", pa.int64()),
     ]
 )
-
-
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """The values of a column as one array; copied only where they are in several chunks."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
@@ -235,17 +228,18 @@ class FileSet:
 
     def select(self, chosen: Mask) -> pa.Table:
         """The live files at the true positions of `chosen`, which counts live files in the set's order."""
-        tables = []
+        tables = [chunk.chosen(pa.array(rows)) for chunk, rows in self.rows_of(chosen)]
+        return pa.concat_tables(tables) if tables else FILE_SCHEMA.empty_table()
+
+    def rows_of(self, chosen: Mask) -> Iterator[tuple[FileChunk, npt.NDArray[np.int64]]]:
+        """Each chunk that has live files at the true positions of `chosen`, with the rows of these."""
         start = 0
         for chunk, mask in self.parts():
             count = _count(chunk, mask)
             part = chosen[start : start + count]
             start += count
-            if not part.any():
-                continue
-            rows = np.flatnonzero(part) if mask is None else np.flatnonzero(mask)[part]
-            tables.append(chunk.chosen(pa.array(rows)))
-        return pa.concat_tables(tables) if tables else FILE_SCHEMA.empty_table()
+            if part.any():
+                yield chunk, np.flatnonzero(part) if mask is None else np.flatnonzero(mask)[part]
 
     def replay(self, added: pa.Table, removed: Iterable[str]) -> FileSet:
         """The set after a commit that adds `added` and removes the files with the given identities."""

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.log.replay.files import FileChunk, whole
+from deltamerge.log.replay.files import FileChunk
 from deltamerge.log.stats.json_leaves import json_leaves
 from deltamerge.log.stats.stored import stored_leaves
-from deltamerge.log.stats.struct import as_type, child
+from deltamerge.log.stats.struct import as_type, child, whole
 from deltamerge.protocol.schema.type_widening import type_changes
 from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, arrow_type
 from deltamerge.protocol.values.partitions import parse_partition_values

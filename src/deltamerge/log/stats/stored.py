@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.errors import StorageError
-from deltamerge.log.replay.files import whole
-from deltamerge.log.stats.struct import as_type, child
+from deltamerge.log.stats.struct import as_type, child, whole
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
 from deltamerge.protocol.values.predicate import Path
 from deltamerge.storage import NotFound, ObjectInfo, Store

@@ -104,3 +104,8 @@ def _scalar(value: Any) -> str | None:
     if isinstance(value, date):
         return f'"{value.isoformat()}"'
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else None
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """The values of a column as one array; copied only where they are in several chunks."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

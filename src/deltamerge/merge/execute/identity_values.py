@@ -1,4 +1,4 @@
-"""Numbers for the identity columns of inserted rows that are at hand in Arrow."""
+"""Values for the identity columns of inserted rows that are at hand in the driver."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from deltamerge.worker.scan.scan import FILE
 from deltamerge.worker.write.rewrite import CLAUSE
 
 
-def with_numbers(changes: pa.Table, resolved: ResolvedMerge) -> pa.Table:
-    """Changed rows with the next numbers in the identity columns that their clauses leave out. Raises ArithmeticDataError."""
+def with_identity_values(changes: pa.Table, resolved: ResolvedMerge) -> pa.Table:
+    """Changed rows with the next values in the identity columns that their clauses leave out. Raises ArithmeticDataError."""
     for identity in resolved.identities:
         clauses = pa.array([clause.number for clause in resolved.clauses if identity.name in clause.numbered], pa.int32())
         chosen = pc.and_(pc.is_null(changes[FILE]), pc.is_in(changes[CLAUSE], value_set=clauses))

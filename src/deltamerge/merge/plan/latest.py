@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError
-from deltamerge.merge.plan.plan import MergePlan, equal_columns
+from deltamerge.merge.plan.conditions import equal_columns
+from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.resolve.assignments import visible
 from deltamerge.merge.resolve.resolve import ResolvedMerge
 from deltamerge.merge.statement.clauses import Latest, Side
@@ -14,23 +15,23 @@ from deltamerge.spark.source.latest import latest
 _PLACE = "keepLatest"
 
 
-def chosen_rows(plan: MergePlan) -> Frame:
+def chosen_rows(logical: LogicalPlan) -> Frame:
     """The rows of the source that are merged; no job runs but by `source_at`. Raises AnalysisError, InvalidArgumentError."""
-    spec = plan.resolved.spec
+    spec = logical.resolved.spec
     if spec.source_at is not None:
-        return spec.source_at(plan.resolved.snapshot)
+        return spec.source_at(logical.resolved.snapshot)
     if spec.latest is None:
         return spec.source
-    keys = _given_keys(spec.latest, plan.resolved)
-    keys = keys or [(pair.source, pair.null_safe) for pair in equal_columns(plan.resolved)]
+    keys = _given_keys(spec.latest, logical.resolved)
+    keys = keys or [(pair.source, pair.null_safe) for pair in equal_columns(logical.resolved)]
     if not keys:
         raise InvalidArgumentError(
             "DELTAMERGE_NO_KEYS",
             f"keepLatest needs keys, and {spec.condition.text} compares no source column with a target column.",
             hint="Name the source's key columns: keepLatest(by, keys=[..]).",
         )
-    columns = visible(plan.resolved.scope, Side.NOT_MATCHED)
-    source = spec.source.alias(plan.resolved.scope.source_alias)
+    columns = visible(logical.resolved.scope, Side.NOT_MATCHED)
+    source = spec.source.alias(logical.resolved.scope.source_alias)
     types_of(source, [], [Check(_PLACE, order) for order in spec.latest.by], columns)
     return latest(source, keys, [order.column for order in spec.latest.by])
 

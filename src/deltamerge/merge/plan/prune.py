@@ -1,9 +1,9 @@
-"""Which files can hold a match, and why the others can't: target predicates first, then the source's own keys."""
+"""Which files can hold a match, and why the others can't: target predicates first, then what is known of the source."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,13 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.log.replay.files import FileChunk, FileSet, Mask
+from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.skipping.skipping import could_match
-from deltamerge.log.skipping.statistics import row_counts
-from deltamerge.merge.plan.plan import KeyPair, MergePlan
+from deltamerge.log.skipping.statistics import Bounds, bounds_of, row_counts
+from deltamerge.merge.plan.conditions import KeyPair
+from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.protocol.schema.types import arrow_type
 from deltamerge.protocol.values.predicate import And, Compare, OneOf, Or, Predicate
-from deltamerge.spark.source.source import Source
-from deltamerge.spark.stages.scan import ROW_BYTES
+from deltamerge.protocol.values.widths import STORED_ROW_BYTES
+from deltamerge.spark.source.facts import Source, bounds_in
 from deltamerge.worker.scan.bloom import BloomFilter
 from deltamerge.worker.scan.keys import KeyFilter, build_filter, fits_codes
 
@@ -36,21 +38,50 @@ class FunnelStep:
 
 
 @dataclass(frozen=True)
-class PrunedPlan:
-    """A plan with the files that it will open, in `files`, largest first, and the filter that their rows must pass.
+class KeyBounds:
+    """The least and the greatest value of a column in each file, null where not known, and which files have nothing but nulls."""
 
-    `lookup` knows the distinct keys of a collected source; `ranks` gives each of its rows' place among them (null: it can
-    match nothing). Both are None when equal ranks might not mean equal keys.
+    low: pa.Array
+    high: pa.Array
+    only_nulls: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """The files of the table that a merge opens, those at the true positions of `mask`, and which of their rows can match.
+
+    `predicate` is true for every row that the merge looks for. `row_filter` drops rows that can't match, where no row without
+    a match matters. `lookup` knows the distinct keys of a collected source, and `key_ids` has the id of each source row's key
+    (null: it can match nothing). Both are None where equal ids might not mean equal keys.
     """
 
-    plan: MergePlan
-    source: Source
-    files: pa.Table = field(repr=False)
+    snapshot: Snapshot
+    mask: Mask = field(repr=False)
     funnel: tuple[FunnelStep, ...]
     predicate: Predicate
-    keys: KeyFilter | BloomFilter | None = field(default=None, repr=False)
+    row_filter: KeyFilter | BloomFilter | None = field(default=None, repr=False)
     lookup: KeyFilter | None = field(default=None, repr=False)
-    ranks: pa.Array | None = field(default=None, repr=False)
+    key_ids: pa.Array | None = field(default=None, repr=False)
+
+    @property
+    def count(self) -> int:
+        """How many files there are."""
+        return self.funnel[-1].files
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all files."""
+        return self.funnel[-1].bytes
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The files, largest first."""
+        return self.snapshot.files.select(self.mask).take(pa.array(self._order))
+
+    @cached_property
+    def sizes(self) -> np.ndarray[Any, Any]:
+        """The bytes of each file."""
+        return np.asarray(self._sizes[self._order])
 
     @property
     def rows(self) -> int:
@@ -60,78 +91,115 @@ class PrunedPlan:
     @cached_property
     def row_counts(self) -> np.ndarray[Any, Any]:
         """About how many rows each file has: as many as its statistics say, where they say what can be."""
-        sizes = self.files["size"].to_numpy()
-        if not len(sizes):
-            return np.zeros(0, np.int64)
-        counts = pc.fill_null(row_counts(FileChunk(self.files.combine_chunks())), -1).to_numpy(zero_copy_only=False)
-        found: np.ndarray[Any, Any] = np.where((counts < 0) | (counts > sizes * _ROWS_A_BYTE), sizes // ROW_BYTES, counts)
-        return found
+        counts = pc.fill_null(self.counted_rows, -1).to_numpy(zero_copy_only=False)
+        is_wrong = (counts < 0) | (counts > self.sizes * _ROWS_A_BYTE)
+        return np.where(is_wrong, self.sizes // STORED_ROW_BYTES, counts)
+
+    @cached_property
+    def counted_rows(self) -> pa.Array:
+        """How many rows each file has by its statistics; null where these don't say."""
+        return self._gathered(row_counts, pa.int64())
+
+    def bounds_of(self, column: str) -> KeyBounds:
+        """What the statistics say of a column's values in each file."""
+
+        def of_chunk(chunk: FileChunk) -> Bounds:
+            return bounds_of(chunk, self.snapshot.schema, (), [(column,)])[(column,)]
+
+        def only_nulls(known: Bounds) -> pa.Array:
+            return pc.fill_null(pc.equal(known.nulls, known.rows), False)
+
+        found = self.snapshot.schema.find(column, case_sensitive=True)
+        type = pa.null() if found is None else arrow_type(found.type)
+        low = self._gathered(lambda chunk: of_chunk(chunk).low, type)
+        high = self._gathered(lambda chunk: of_chunk(chunk).high, type)
+        nulls = self._gathered(lambda chunk: only_nulls(of_chunk(chunk)), pa.bool_())
+        return KeyBounds(low, high, nulls.to_numpy(zero_copy_only=False))
 
     def would_read(self, files: FileSet) -> Mask:
-        """Which of other files this merge would have opened."""
-        snapshot = self.plan.resolved.snapshot
-        return could_match(files, self.predicate, snapshot.schema, snapshot.partition_columns)
+        """Which of other files the merge would have opened."""
+        return could_match(files, self.predicate, self.snapshot.schema, self.snapshot.partition_columns)
+
+    @cached_property
+    def _sizes(self) -> np.ndarray[Any, Any]:
+        return np.asarray(self.snapshot.files.column("size").to_numpy())[self.mask]
+
+    @cached_property
+    def _order(self) -> np.ndarray[Any, Any]:
+        return np.argsort(-self._sizes, kind="stable")
+
+    def _gathered(self, get: Callable[[FileChunk], pa.Array], type: pa.DataType) -> pa.Array:
+        """What is known of each file, from what is known of the chunks that have them, which keep what they have parsed."""
+        parts = [get(chunk).take(pa.array(rows)) for chunk, rows in self.snapshot.files.rows_of(self.mask)]
+        return pa.concat_arrays([pa.array([], type), *parts]).take(pa.array(self._order))
 
 
-def prune(plan: MergePlan, source: Source) -> PrunedPlan:
-    """Prune the target's files for a materialized source."""
-    snapshot = plan.resolved.snapshot
-    files = snapshot.files
-    sizes = np.asarray(files.column("size").to_numpy())
-    predicate, mask, funnel = _by_target(plan, sizes)
-    keys, lookup, ranks = None, None, None
-    found: list[Predicate] = _range_predicates(plan, source)
-    if plan.pairs and source.collected is not None:
-        arrays = _key_arrays(plan, source.collected)
-        if fits_codes(arrays):
-            keys, ranks = build_filter([p.target for p in plan.pairs], arrays, [p.null_safe for p in plan.pairs])
-            found += _key_predicates(plan.pairs, keys, arrays)
-            if any(
-                pair.null_safe and array.null_count > source.collected.column(pair.source).null_count
-                for pair, array in zip(plan.pairs, arrays, strict=True)
-            ):
-                ranks = None
-            lookup = None if ranks is None else keys
-            keys = keys if plan.keys else None
-    if found:
-        predicate = _touchable(plan, And((plan.target_predicate, *found)))
-        mask = mask & could_match(files, predicate, snapshot.schema, snapshot.partition_columns)
-    funnel.append(_step("after source keys", mask, sizes))
-    chosen = files.select(mask).sort_by([("size", "descending")])
-    return PrunedPlan(plan, source, chosen, tuple(funnel), predicate, keys, lookup, ranks)
-
-
-def foreseen(plan: MergePlan) -> tuple[FunnelStep, ...]:
-    """What is known of the pruning before the source is: the files of the table, and those that its own predicates leave."""
-    return tuple(_by_target(plan, np.asarray(plan.resolved.snapshot.files.column("size").to_numpy()))[2])
-
-
-def _by_target(plan: MergePlan, sizes: np.ndarray[Any, Any]) -> tuple[Predicate, Mask, list[FunnelStep]]:
-    snapshot = plan.resolved.snapshot
-    predicate = _touchable(plan, plan.target_predicate)
+def prune(logical: LogicalPlan) -> FileFacts:
+    """The files that the statement's own predicates leave."""
+    snapshot = logical.resolved.snapshot
+    sizes = np.asarray(snapshot.files.column("size").to_numpy())
+    predicate = _touchable(logical, logical.target_predicate)
     mask = could_match(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
     everything = FunnelStep("in the table", len(sizes), int(sizes.sum()))
-    return predicate, mask, [everything, _step("after target predicates", mask, sizes)]
+    return FileFacts(snapshot, mask, (everything, _step("after target predicates", mask, sizes)), predicate)
+
+
+def prune_by_bounds(logical: LogicalPlan, before: FileFacts, bounds: pa.Table) -> FileFacts:
+    """The files that the bounds of a source's columns leave of those that were left `before`."""
+    return _pruned(logical, before, _range_predicates(logical, bounds, collected=False))
+
+
+def prune_by_source(logical: LogicalPlan, before: FileFacts, source: Source) -> FileFacts:
+    """The files that an evaluated source leaves of those that were left `before`: by its keys if it is collected, else by its
+    bounds.
+    """
+    known = source.collected if source.collected is not None else source.facts.bounds
+    found = [] if known is None else _range_predicates(logical, known, source.collected is not None)
+    if not logical.pairs or source.collected is None:
+        return _pruned(logical, before, found)
+    arrays = _key_arrays(logical, source.collected)
+    if not fits_codes(arrays):
+        return _pruned(logical, before, found)
+    null_safe = [pair.null_safe for pair in logical.pairs]
+    keys, key_ids = build_filter([pair.target for pair in logical.pairs], arrays, null_safe)
+    found += _key_predicates(logical.pairs, keys, arrays)
+    row_filter = keys if logical.keys else None
+    counts = [source.collected.column(pair.source).null_count for pair in logical.pairs]
+    if any(safe and array.null_count > count for safe, array, count in zip(null_safe, arrays, counts, strict=True)):
+        return replace(_pruned(logical, before, found), row_filter=row_filter)
+    return replace(_pruned(logical, before, found), row_filter=row_filter, lookup=keys, key_ids=key_ids)
+
+
+def _pruned(logical: LogicalPlan, before: FileFacts, found: Sequence[Predicate]) -> FileFacts:
+    """The files that predicates about matching rows leave of those that were left `before`."""
+    snapshot, mask, predicate = before.snapshot, before.mask, before.predicate
+    if found:
+        predicate = _touchable(logical, And((logical.target_predicate, *found)))
+        mask = mask & could_match(snapshot.files, predicate, snapshot.schema, snapshot.partition_columns)
+    step = _step("after source keys", mask, np.asarray(snapshot.files.column("size").to_numpy()))
+    return FileFacts(snapshot, mask, (*before.funnel[:2], step), predicate)
 
 
 def _step(name: str, mask: Mask, sizes: np.ndarray[Any, Any]) -> FunnelStep:
     return FunnelStep(name, int(mask.sum()), int(sizes[mask].sum()))
 
 
-def _touchable(plan: MergePlan, matching: Predicate) -> Predicate:
+def _touchable(logical: LogicalPlan, matching: Predicate) -> Predicate:
     """True for every row that can be touched: one that can match, or that a NOT MATCHED BY SOURCE clause can change."""
-    return matching if plan.by_source is None else Or((matching, plan.by_source))
+    return matching if logical.by_source is None else Or((matching, logical.by_source))
 
 
-def _range_predicates(plan: MergePlan, source: Source) -> list[Predicate]:
-    """What the source's least and greatest values say of matching rows; equalities are left to its keys where they are known."""
+def _range_predicates(logical: LogicalPlan, known: pa.Table, collected: bool) -> list[Predicate]:
+    """What the least and greatest values of a source's columns say of matching rows; equalities are left to its keys where these
+    are `collected`.
+    """
     found: list[Predicate] = []
-    for wanted in plan.ranges:
-        limits = None if wanted.op == "=" and source.collected is not None else source.limits(wanted.source)
-        field = plan.resolved.scope.target.find(wanted.target, case_sensitive=True)
-        if limits is None or field is None:
+    for wanted in logical.ranges:
+        bounds = None if wanted.op == "=" and collected else bounds_in(known, wanted.source)
+        field = logical.resolved.scope.target.find(wanted.target, case_sensitive=True)
+        if bounds is None or field is None:
             continue
-        low, high = converted(limits, arrow_type(field.type))
+        low, high = converted(bounds, arrow_type(field.type))
         if wanted.op != "<" and wanted.op != "<=" and low.is_valid:
             found.append(Compare((wanted.target,), ">" if wanted.op == ">" else ">=", low))
         if wanted.op != ">" and wanted.op != ">=" and high.is_valid:
@@ -139,11 +207,11 @@ def _range_predicates(plan: MergePlan, source: Source) -> list[Predicate]:
     return found
 
 
-def _key_arrays(plan: MergePlan, collected: pa.Table) -> list[pa.Array]:
+def _key_arrays(logical: LogicalPlan, collected: pa.Table) -> list[pa.Array]:
     """Each key pair's source values as values of the target column's type; what the type can't hold matches nothing."""
-    schema = plan.resolved.scope.target
+    schema = logical.resolved.scope.target
     arrays = []
-    for pair in plan.pairs:
+    for pair in logical.pairs:
         found = schema.find(pair.target, case_sensitive=True)
         assert found is not None
         arrays.append(converted(collected.column(pair.source).combine_chunks(), arrow_type(found.type)))
@@ -158,7 +226,7 @@ def converted(values: pa.Array, type: pa.DataType) -> pa.Array:
     if values.type.equals(type):
         return values
     if pa.types.is_integer(type):
-        low, high = _limits(type)
+        low, high = _range_of(type)
         wide = values.cast(pa.int64())
         fits = pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, high))
         return pc.if_else(fits, wide, pa.scalar(None, pa.int64())).cast(type)
@@ -171,7 +239,7 @@ def converted(values: pa.Array, type: pa.DataType) -> pa.Array:
     return values.cast(type)
 
 
-def _limits(type: pa.DataType) -> tuple[int, int]:
+def _range_of(type: pa.DataType) -> tuple[int, int]:
     bits = type.bit_width
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 

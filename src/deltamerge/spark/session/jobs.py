@@ -33,6 +33,7 @@ from deltamerge.protocol.schema.identity import EXHAUSTED
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import nullable_frame, nullable_type
 from deltamerge.spark.session.settings import described, settings
+from deltamerge.worker.scan.outcomes import AttemptEnded, NotThisWay, TooLarge, outcome_in
 from deltamerge.worker.scan.row_errors import Refused
 
 for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors, deltamerge.budgets):
@@ -62,6 +63,18 @@ def collect(
     with translating(), settings(spark, set_to), described(spark, description):
         table: pa.Table = nullable_frame(frame, schema).toArrow()
         return table
+
+
+def attempt(
+    frame: Frame, description: str, schema: T.StructType | None = None, set_to: Mapping[str, str] | None = None
+) -> pa.Table | NotThisWay:
+    """As `collect`; but what a task ends the job with comes as a value, and so does a result that the driver may not take."""
+    try:
+        return collect(frame, description, schema, set_to)
+    except AttemptEnded as ended:
+        return ended.outcome
+    except ResultTooLargeError as error:
+        return TooLarge(error.detail)
 
 
 @contextlib.contextmanager
@@ -106,9 +119,11 @@ def in_process() -> Iterator[None]:
         raise _python_failure(type(error).__name__, str(error)) from error
 
 
-def translated(error: Exception) -> DeltaMergeError:
+def translated(error: Exception) -> DeltaMergeError | AttemptEnded:
     """What a failed job says, as an error of this library: the condition, the innermost cause, a hint where one helps."""
     text = str(error)
+    if (outcome := outcome_in(text)) is not None:
+        return AttemptEnded(outcome)
     if Refused.MARK in text:
         return _marked(text)
     if "PYTHON_VERSION_MISMATCH" in text or "Python in worker has different version" in text:

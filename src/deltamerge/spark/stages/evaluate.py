@@ -22,9 +22,10 @@ from deltamerge.spark.expressions.casts import assigned, same_type
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.jobs import collect, local_frame
+from deltamerge.spark.session.jobs import attempt, local_frame
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.stages.changes import ClauseQuery, clause_number
+from deltamerge.worker.scan.outcomes import NotThisWay
 
 INDEX, HOLDS, NUMBER = "__deltamerge_index", "__deltamerge_holds", "__deltamerge_number"
 _QUESTION = "__deltamerge_question"
@@ -76,8 +77,8 @@ def about_rows(spark: Session, side: Rows, count: int, clauses: Sequence[ClauseQ
     return Question(_asked(local_frame(spark, table, T.StructType(fields)).alias(alias), None, clauses, schema), count)
 
 
-def answers(questions: Sequence[Question]) -> list[pa.Table]:
-    """What Spark says of the rows of each question, in their order.
+def answers(questions: Sequence[Question]) -> list[pa.Table] | NotThisWay:
+    """What Spark says of the rows of each question, in their order; TooLarge if that is more than the driver may take.
 
     All is one query, as the merge is one statement: `current_timestamp()` is the same for every clause.
     """
@@ -85,7 +86,9 @@ def answers(questions: Sequence[Question]) -> list[pa.Table]:
         return []
     frames = [question.frame.withColumn(_QUESTION, F.lit(number)) for number, question in enumerate(questions)]
     frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    table = collect(frame, "deltamerge: evaluate the clauses")
+    table = attempt(frame, "deltamerge: evaluate the clauses")
+    if not isinstance(table, pa.Table):
+        return table
     found = [table.filter(pc.equal(table[_QUESTION], number)).sort_by(INDEX) for number in range(len(questions))]
     if any(answer.num_rows != question.rows for answer, question in zip(found, questions, strict=True)):
         raise AssertionError("a local relation came back with another number of rows")

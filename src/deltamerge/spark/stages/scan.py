@@ -7,17 +7,18 @@ from heapq import heapify, heapreplace
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.budgets import DEFAULTS, Budgets
+from deltamerge.protocol.values.widths import STORED_ROW_BYTES
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.worker.entry import match_map, scan_map
+from deltamerge.worker.entry import MATCHED, match_map, scan_map
 from deltamerge.worker.scan.narrow import narrows
-from deltamerge.worker.scan.scan import FILE, RANK, ROW, FileTask, ScanSpec
+from deltamerge.worker.scan.scan import FILE, ROW, FileTask, ScanSpec
 
-# How many rows of a task may have the same partner before they count against what all tasks may bring.
+# How many rows of a task may have the same match before they count against what all tasks may bring.
 _REPEATED = 4
-# What a row takes in a file, where nobody knows better.
-ROW_BYTES = 32
+MATCHED_TYPE: T.StructType = from_arrow_schema(MATCHED)
 
 
 def scan_frame(
@@ -36,7 +37,7 @@ def scan_frame(
     """
     bins = pack(tasks, sizes, budgets) or [[]]
     fields = [*schema.fields, T.StructField(FILE, T.IntegerType(), False), T.StructField(ROW, T.LongType(), False)]
-    each = max(1, (sum(sizes) // ROW_BYTES if rows is None else rows) // len(bins))
+    each = max(1, (sum(sizes) // STORED_ROW_BYTES if rows is None else rows) // len(bins))
     # Spark takes a scan to have as many rows as the range below it, filtered or not: one of as many numbers, of which
     # one a bin is left.
     numbers = spark.range(0, len(bins) * each, 1, len(bins)).where(F.col("id") % each == 0)
@@ -60,23 +61,23 @@ def pack(tasks: Sequence[FileTask], sizes: Sequence[int], budgets: Budgets = DEF
 def match_frame(
     spark: Session,
     spec: ScanSpec,
-    schema: T.StructType,
     tasks: Sequence[FileTask],
     sizes: Sequence[int],
-    partners: int,
+    source_rows: int,
     budgets: Budgets,
-    most: float,
+    most_bytes: float,
 ) -> Frame:
-    """The ranked candidate rows of the files, over all tasks bounded to about twice the rows that are matched and `most` bytes.
+    """The candidate rows of the files with their key ids, in batches of `MATCHED`, over all tasks bounded to about twice the rows
+    that may match, and `most_bytes`.
 
-    More come only where they are dense: from one task up to an eighth of either, if the source has `partners` for them. Where
+    More come only where they are dense: from one task up to an eighth of either, if the source has rows for them. Where
     every row comes their number is known before.
     """
-    bins, limit = pack(tasks, sizes, budgets), budgets.match_rows
-    fields = [T.StructField(FILE, T.IntegerType()), T.StructField(ROW, T.LongType()), T.StructField(RANK, T.LongType())]
-    dense = min(limit // 8, _REPEATED * partners)
+    bins = pack(tasks, sizes, budgets)
+    most_rows = budgets.match_rows
+    dense = min(most_rows // 8, _REPEATED * source_rows)
     every = spec.others is not None and not narrows(spec.others, spec.schema)
-    each = limit if every else max(dense, 2 * limit // max(1, len(bins)))
-    most = max(most // 8, 2 * most // max(1, len(bins)))
+    rows = most_rows if every else max(dense, 2 * most_rows // max(1, len(bins)))
+    size = max(most_bytes // 8, 2 * most_bytes // max(1, len(bins)))
     numbers = spark.range(0, len(bins), 1, len(bins))
-    return numbers.mapInArrow(match_map(spec, bins, each, most), T.StructType([*schema.fields, *fields]))
+    return numbers.mapInArrow(match_map(spec, bins, rows, size, budgets.payload_bytes), MATCHED_TYPE)

@@ -1,4 +1,4 @@
-"""Sending rows to the task that owns their file."""
+"""Sending rows to the task that writes their file."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame
 from deltamerge.worker.scan.scan import FILE, ROW
 
-_OWNER = "__deltamerge_owner"
+_TASK = "__deltamerge_task"
 
 
-def to_owners(frame: Frame, owners: int, inserters: int, spread_by: Sequence[str]) -> Frame:
-    """The rows in `owners + inserters` partitions, ordered by position: file n's rows in partition n modulo `owners`.
+def to_writers(frame: Frame, writers: int, inserters: int, spread_by: Sequence[str]) -> Frame:
+    """The rows in `writers + inserters` partitions, ordered by position: file n's rows in partition n modulo `writers`.
 
     Rows without a file are spread over the last `inserters` partitions by the columns `spread_by`; without such partitions
     they are in the first.
     """
-    keys = partition_keys(owners + inserters)
-    spread: Column = F.lit(owners if inserters else 0)
+    keys = partition_keys(writers + inserters)
+    spread: Column = F.lit(writers if inserters else 0)
     if inserters > 1:
-        spread = F.pmod(F.xxhash64(*[F.col(quoted(name)) for name in spread_by]), F.lit(inserters)) + owners
-    place = F.when(F.col(FILE).isNull(), spread.cast("int")).otherwise(F.pmod(F.col(FILE), F.lit(owners)))
-    owner = F.element_at(F.array(*[F.lit(key) for key in keys]), place + 1)
+        spread = F.pmod(F.xxhash64(*[F.col(quoted(name)) for name in spread_by]), F.lit(inserters)) + writers
+    place = F.when(F.col(FILE).isNull(), spread.cast("int")).otherwise(F.pmod(F.col(FILE), F.lit(writers)))
+    task = F.element_at(F.array(*[F.lit(key) for key in keys]), place + 1)
     names = frame.columns
-    placed = frame.select("*", owner.alias(_OWNER)).repartition(owners + inserters, _OWNER)
+    placed = frame.select("*", task.alias(_TASK)).repartition(writers + inserters, _TASK)
     return placed.sortWithinPartitions(FILE, ROW).select(*[F.col(quoted(name)) for name in names])
 
 

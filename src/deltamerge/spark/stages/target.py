@@ -12,9 +12,7 @@ from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.commit.clustering import clustering_columns
 from deltamerge.log.commit.stats_columns import bound_type, indexed_fields
-from deltamerge.log.replay.files import FileChunk
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.log.skipping.statistics import row_counts
 from deltamerge.protocol.schema.char_varchar import ELEMENT, KEY, VALUE, TextPath, sized_texts
 from deltamerge.protocol.schema.column_mapping import MappingMode, logical_schema, mapping_mode, stored_schema
 from deltamerge.protocol.schema.identity import is_identity
@@ -41,10 +39,10 @@ def data_store(store: Store) -> DataStore:
 
 
 def file_tasks(
-    snapshot: Snapshot, files: pa.Table, zone: str = "UTC", counted: bool = False, tracked: bool = False
+    snapshot: Snapshot, files: pa.Table, zone: str = "UTC", rows: pa.Array | None = None, tracked: bool = False
 ) -> list[FileTask]:
-    """A task per row of a file table, numbered by the row; `counted` ones know the file's rows if its statistics do,
-    `tracked` ones the ids of its rows.
+    """A task per row of a file table, numbered by the row; with the `rows` of each file where these are known, `tracked` ones
+    with the ids of its rows.
 
     Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be, or a file without row ids.
     """
@@ -54,7 +52,7 @@ def file_tasks(
         texts = pc.map_lookup(partitions, pa.scalar(field.physical_name), "first")
         columns[field.name] = parse_partition_values(texts, arrow_type(field.type), zone)
     vectors = _vectors(snapshot.store, files)
-    rows = row_counts(FileChunk(files.combine_chunks())).to_pylist() if counted else [None] * files.num_rows
+    counts = [None] * files.num_rows if rows is None else rows.to_pylist()
     ids, versions = _row_ids(files) if tracked else ([None] * files.num_rows,) * 2
     return [
         FileTask(
@@ -62,7 +60,7 @@ def file_tasks(
             decode_path(path),
             {name: values[number] for name, values in columns.items()},
             vector=vectors.get(number),
-            rows=rows[number],
+            rows=counts[number],
             base_row_id=ids[number],
             row_version=versions[number],
         )
@@ -113,13 +111,13 @@ def scan_spec(
     snapshot: Snapshot,
     schema: StructType,
     keys: KeyFilter | BloomFilter | None,
-    ranked: bool = False,
+    with_key_ids: bool = False,
     others: Predicate | None = None,
 ) -> ScanSpec:
     """How to read columns of the table: the rows that pass the keys, and `others` for which a predicate may hold."""
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
     padded = tuple((text.path, text.length) for text in sized_texts(schema) if text.padded)
-    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, ranked, others, padded)
+    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, with_key_ids, others, padded)
 
 
 def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS) -> WriteSpec:

@@ -1,4 +1,4 @@
-"""The runtime filter: which rows of the target can have a partner in the source, by their join keys.
+"""The runtime filter: which rows of the target can have a match in the source, by their join keys.
 
 An exact filter knows all distinct source keys: each column's values, and which combinations of them occur. It never
 drops a row that could match; equality is Spark's: NaN equals NaN, -0.0 equals 0.0, null equals null only for `<=>`.
@@ -45,8 +45,8 @@ class KeyFilter:
         found = pc.is_valid(codes) if self.codes is None else pc.is_in(codes, self.codes)
         return np.asarray(found.to_numpy(zero_copy_only=False))
 
-    def rank(self, columns: Sequence[Any]) -> pa.Array:
-        """The place of each row's key among the source's distinct keys, null where it has none."""
+    def ids_of(self, columns: Sequence[Any]) -> pa.Array:
+        """The id of each row's key: its place among the source's distinct keys, null where it has none."""
         codes = self.codes_of(columns)
         return codes if self.codes is None else pc.index_in(codes, self.codes).cast(pa.int64())
 
@@ -71,9 +71,9 @@ def normalized(values: Any) -> Any:
 
 
 def build_filter(columns: Sequence[str], keys: Sequence[Any], null_safe: Sequence[bool]) -> tuple[KeyFilter, pa.Array]:
-    """The filter over source keys, given as one array per key column, and each source row's rank (null: can't match).
+    """The filter over source keys, given as one array per key column, and each source row's key id (null: can't match).
 
-    Ranks count the distinct keys from 0.
+    Key ids count the distinct keys from 0.
     """
     values = tuple(pc.unique(_flat(normalized(key)).drop_null()) for key in keys)
     plain = KeyFilter(tuple(columns), values, tuple(null_safe), None)

@@ -1,4 +1,4 @@
-"""Reading ahead: the next item is made in a thread of its own while this one is used."""
+"""Prefetching: the next item is made in a thread of its own while this one is used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-def ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
+def prefetched(items: Iterator[Item]) -> Generator[Item, None, None]:
     """The items, each made while the one before it is used. Whoever stops early closes the generator, which waits for that."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, None)

@@ -29,7 +29,7 @@ from deltamerge.worker.scan.vectors import Vector, read_vector, shown
 
 FILE = "__deltamerge_file"
 ROW = "__deltamerge_row"
-RANK = "__deltamerge_rank"
+KEY_ID = "__deltamerge_key_id"
 POSITION_FIELDS = (pa.field(FILE, pa.int32(), False), pa.field(ROW, pa.int64(), False))
 _BATCH_ROWS = 65_536
 
@@ -58,23 +58,23 @@ class FileTask:
 class ScanSpec:
     """What to read: the columns by logical name, without the position columns, and the filter over some of them.
 
-    `schema` has the filter's key columns too; `ranked` adds each row's rank among the keys of an exact filter. Rows that have
-    none, whose rank is null, come where the predicate `others` may hold; without one none does. `padded` has the lengths of
-    CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with.
+    `schema` has the filter's key columns too; `with_key_ids` adds the id of each row's key among those of an exact filter. Rows
+    that have none, whose key id is null, come where the predicate `others` may hold; without one none does. `padded` has the
+    lengths of CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with.
     """
 
     store: DataStore
     schema: pa.Schema
     keys: KeyFilter | BloomFilter | None = None
-    ranked: bool = False
+    with_key_ids: bool = False
     others: Predicate | None = None
     padded: tuple[tuple[TextPath, int], ...] = ()
 
     @property
     def output(self) -> pa.Schema:
-        """The schema of the batches: the columns, the file's index, the row's position in it, and its rank if asked for."""
-        rank = [pa.field(RANK, pa.int64(), self.others is not None)] if self.ranked else []
-        return pa.schema([*self.schema, *POSITION_FIELDS, *rank])
+        """The schema of the batches: the columns, the file's index, the row's position in it, and its key id if asked for."""
+        key_id = [pa.field(KEY_ID, pa.int64(), self.others is not None)] if self.with_key_ids else []
+        return pa.schema([*self.schema, *POSITION_FIELDS, *key_id])
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: Fil
         return None
     keys = read_columns(file, group.index, key_schema, task.partition)
     arrays = [keys[name] for name in spec.keys.columns]
-    ranks = spec.keys.rank(arrays) if spec.ranked and isinstance(spec.keys, KeyFilter) else None
-    mask = spec.keys.mask(arrays) if ranks is None else np.asarray(ranks.is_valid().to_numpy(zero_copy_only=False))
+    ids = spec.keys.ids_of(arrays) if spec.with_key_ids and isinstance(spec.keys, KeyFilter) else None
+    mask = spec.keys.mask(arrays) if ids is None else np.asarray(ids.is_valid().to_numpy(zero_copy_only=False))
     mask = mask if spec.others is None else mask | may_hold(spec.others, keys)
     mask = mask if alive is None else mask & alive
     if not mask.any():
@@ -165,19 +165,19 @@ def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: Fil
         found = pa.table([columns[field.name] for field in spec.schema], schema=spec.schema)
     else:
         found = found.select(spec.schema.names)
-    return _positioned(found, task.file, rows[chosen], spec, None if ranks is None else ranks.take(pa.array(chosen)))
+    return _positioned(found, task.file, rows[chosen], spec, None if ids is None else ids.take(pa.array(chosen)))
 
 
 def _by_name(table: pa.Table) -> dict[str, Any]:
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
-def _positioned(table: pa.Table, file: int, rows: np.ndarray[Any, Any], spec: ScanSpec, ranks: pa.Array | None) -> pa.Table:
+def _positioned(table: pa.Table, file: int, rows: np.ndarray[Any, Any], spec: ScanSpec, ids: pa.Array | None) -> pa.Table:
     for at, field in enumerate(spec.schema):
         lengths = [(path[1:], length) for path, length in spec.padded if path[0] == field.name]
         table = table.set_column(at, field, padded(table.column(at), lengths)) if lengths else table
     files = pa.array(np.full(len(rows), file, np.int32))
-    extra = [ranks] if ranks is not None else []
+    extra = [ids] if ids is not None else []
     return pa.table([*table.columns, files, pa.array(rows), *extra], schema=spec.output)
 
 

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from deltamerge.protocol.values.calendar import Calendar
 from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, place, stored_names
+from deltamerge.worker.scan.outcomes import AttemptEnded, SourceUnreadable
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import FileTask, open_parquet, row_groups
 from deltamerge.worker.scan.store import DataStore, Stamp
 
-NOT_READ = "DELTAMERGE_SOURCE_FILE_NOT_READ"
-# Where a row is: in which bin, and at which place among the bin's rows.
-BIN, PLACE = "__deltamerge_bin", "__deltamerge_place"
+# Where a row is: in which bin, and at which position among the bin's rows.
+BIN, POSITION = "__deltamerge_bin", "__deltamerge_position"
 _BATCH_ROWS = 131_072
 
 
@@ -28,8 +28,8 @@ _BATCH_ROWS = 131_072
 class SourceSpec:
     """The Parquet files of a source: of `store` those that `bins` name, a share of their row groups each.
 
-    They must have all columns of `schema`; `columns` are read, all if there are none. With `placed` come BIN and PLACE, too.
-    By their `stamps` files are known to be those that were found first.
+    They must have all columns of `schema`; `columns` are read, all if there are none. With `positioned` come BIN and POSITION,
+    too. By their `stamps` files are known to be those that were found first.
     """
 
     store: DataStore
@@ -37,7 +37,7 @@ class SourceSpec:
     bins: tuple[tuple[FileTask, ...], ...] = field(repr=False)
     stamps: Mapping[str, Stamp] = field(default_factory=dict, repr=False)
     columns: tuple[str, ...] = ()
-    placed: bool = False
+    positioned: bool = False
 
     @property
     def read(self) -> pa.Schema:
@@ -48,33 +48,33 @@ class SourceSpec:
 def source_rows(spec: SourceSpec, number: int) -> Iterator[pa.Table]:
     """The rows of a bin.
 
-    Raises Refused (`NOT_READ`) for a file that Spark may read otherwise, one without one of the columns or with another type, and
-    for one that is no longer what it was.
+    Raises AttemptEnded (SourceUnreadable) for a file that Spark may read otherwise, one without one of the columns or with
+    another type, and for one that is no longer what it was.
     """
     first = 0
     for task in spec.bins[number]:
         try:
             for table in _rows_of(spec, task):
-                yield _placed(table, number, first) if spec.placed else table
+                yield _positioned(table, number, first) if spec.positioned else table
                 first += table.num_rows
         except (Refused, OSError, ValueError, pa.ArrowException) as error:
-            raise Refused(NOT_READ, f"{type(error).__name__}: {error}", task.name) from error
+            raise AttemptEnded(SourceUnreadable(f"{task.name}: {type(error).__name__}: {error}")) from error
 
 
-def chosen_rows(spec: SourceSpec, number: int, places: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
-    """The rows of a bin at some places, which ascend."""
+def rows_at(spec: SourceSpec, number: int, positions: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
+    """The rows of a bin at some positions, which ascend."""
     first = 0
     for table in source_rows(spec, number):
-        start, end = np.searchsorted(places, [first, first + table.num_rows])
+        start, end = np.searchsorted(positions, [first, first + table.num_rows])
         if start < end:
-            yield table.take(pa.array(places[start:end] - first))
+            yield table.take(pa.array(positions[start:end] - first))
         first += table.num_rows
 
 
-def _placed(table: pa.Table, number: int, first: int) -> pa.Table:
+def _positioned(table: pa.Table, number: int, first: int) -> pa.Table:
     rows = table.num_rows
-    placed = table.append_column(BIN, pa.array(np.full(rows, number, np.int32)))
-    return placed.append_column(PLACE, pa.array(np.arange(first, first + rows, dtype=np.int64)))
+    binned = table.append_column(BIN, pa.array(np.full(rows, number, np.int32)))
+    return binned.append_column(POSITION, pa.array(np.arange(first, first + rows, dtype=np.int64)))
 
 
 def _rows_of(spec: SourceSpec, task: FileTask) -> Iterator[pa.Table]:
@@ -83,7 +83,7 @@ def _rows_of(spec: SourceSpec, task: FileTask) -> Iterator[pa.Table]:
         file = open_parquet(source, task.name, spec.store.remote)
         _check(file, spec.schema, task.name)
         if spec.store.stamp(task.name) != spec.stamps[task.name]:
-            raise Refused(NOT_READ, f"The file {task.name} has changed since it was found.", task.name)
+            raise AttemptEnded(SourceUnreadable(f"the file {task.name} has changed since it was found"))
         names = stored_names(file, schema)
         for group in row_groups(file, task.share):
             batches = file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group.index], columns=names, use_threads=False)
@@ -96,7 +96,7 @@ def is_read_alike(file: pq.ParquetFile, schema: pa.Schema) -> bool:
     """Whether a file has the columns of `schema` as workers read them."""
     try:
         _check(file, schema, "")
-    except Refused:
+    except (AttemptEnded, Refused):
         return False
     return True
 
@@ -113,7 +113,7 @@ def _check(file: pq.ParquetFile, schema: pa.Schema, name: str) -> None:
             or not _has_same_values(found.type, wanted.type, leaves.get(found.name) == "INT96")
         ):
             kind = None if found is None else found.type
-            raise Refused(NOT_READ, f"{name} has no single column {wanted.name!r} of type {wanted.type}: {kind}.", name)
+            raise AttemptEnded(SourceUnreadable(f"{name} has no single column {wanted.name!r} of type {wanted.type}: {kind}"))
 
 
 def _has_same_values(found: pa.DataType, wanted: pa.DataType, is_int96: bool) -> bool:

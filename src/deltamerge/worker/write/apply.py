@@ -1,4 +1,4 @@
-"""The write stage of a merge: modified rows in, new files and counts out."""
+"""The write stage of a merge: changed rows in, new files and counts out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from deltamerge.worker.scan.scan import FILE
+from deltamerge.worker.write.changes import by_file
+from deltamerge.worker.write.count import count_changes
 from deltamerge.worker.write.feed import INSERT, FeedWriter
 from deltamerge.worker.write.mark import FileMarker
 from deltamerge.worker.write.results import ADD, CHANGE, COUNTS, MARKED, TOUCHED, result_batch, written_row
@@ -19,8 +20,12 @@ from deltamerge.worker.write.write import PartitionWriters
 def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
     """Apply rows that are ordered by file (inserted rows, which have none, first) and position.
 
-    Yields result batches: the files written, replaced and marked, and counts: per clause, then copied, then collisions.
+    Yields result batches: the files written, replaced and marked, and counts: per clause, then copied, then collisions. Nothing
+    is written where the specification asks for a sample.
     """
+    if spec.sample is not None:
+        yield from count_changes(spec, batches, spec.sample)
+        return
     inserts = PartitionWriters(spec.write, number)
     feed = None if spec.feed is None else FeedWriter(spec.feed, number)
     counts = np.zeros(len(spec.clauses) + 2, np.int64)
@@ -31,10 +36,10 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
     finished: list[ChangedFile] = []
     try:
         for batch in batches:
-            for file, hits in _runs(pa.Table.from_batches([batch])):
+            for file, changed in by_file(pa.Table.from_batches([batch])):
                 if file is None:
-                    counts[: len(spec.clauses)] += np.bincount(hits.column(CLAUSE).to_numpy(), minlength=len(spec.clauses))
-                    inserted = inserted_rows(spec.write, hits)
+                    counts[: len(spec.clauses)] += np.bincount(changed.column(CLAUSE).to_numpy(), minlength=len(spec.clauses))
+                    inserted = inserted_rows(spec.write, changed)
                     inserts.write(inserted)
                     if feed is not None:
                         feed.write(inserted, INSERT)
@@ -43,7 +48,7 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
                     if current is not None:
                         finished.append(current.finish())
                     current, open_file = changer(spec, spec.files[file], number, inserts, feed), file
-                current.feed(hits)
+                current.take(changed)
         if current is not None:
             finished.append(current.finish())
             current = None
@@ -71,15 +76,3 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
             rows.append({"kind": MARKED, "file": done.file, "rows": done.rows, "positions": done.vector})
     rows.append({"kind": COUNTS, "counts": counts.tolist()})
     yield result_batch(rows)
-
-
-def _runs(table: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:
-    """The rows of each file in turn; None for those without a file."""
-    if not table.num_rows:
-        return
-    files = table.column(FILE).combine_chunks().fill_null(-1).to_numpy(zero_copy_only=False)
-    ends = [*(np.flatnonzero(files[1:] != files[:-1]) + 1), len(files)]
-    start = 0
-    for end in ends:
-        yield (int(files[start]) if files[start] >= 0 else None), table.slice(start, end - start)
-        start = int(end)

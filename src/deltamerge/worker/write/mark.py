@@ -1,4 +1,4 @@
-"""Merge on read: modified rows are marked in the file's deletion vector, their new versions go to other files.
+"""Merge on read: changed rows are marked in the file's deletion vector, their new versions go to other files.
 
 A file of which too many rows would be marked is written again without them instead; one with none left is not.
 """
@@ -15,17 +15,17 @@ from deltamerge.protocol.values.distinct import distinct
 from deltamerge.protocol.values.roaring import Positions, decode, encode
 from deltamerge.worker.scan.scan import ROW, FileTask, RowGroup, open_parquet, read_columns, row_groups
 from deltamerge.worker.scan.vectors import read_vector
+from deltamerge.worker.write.changes import DistinctRows
 from deltamerge.worker.write.feed import FeedWriter
-from deltamerge.worker.write.hits import DistinctHits
 from deltamerge.worker.write.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, updated_rows
 from deltamerge.worker.write.tracking import tracked
 from deltamerge.worker.write.write import PartitionWriters
 
 
 class FileMarker:
-    """Marks rows of one file. `feed` it the modified rows in order of position, then `finish`.
+    """Marks rows of one file. Give it the changed rows in order of position (`take`), then `finish`.
 
-    New versions of rows go to `others`, changes to `feed`.
+    New versions of rows go to `others`, changes to the change data `feed`.
     """
 
     def __init__(
@@ -36,23 +36,23 @@ class FileMarker:
         self._number = number
         self._others = others
         self._feed = feed
-        self._distinct = DistinctHits(spec.folds_duplicates)
+        self._distinct = DistinctRows(spec.ignores_duplicate_matches)
         self._old = _OldRows(spec, task)
         self._marked: list[Positions] = []
         self._counts = np.zeros(len(spec.clauses), np.int64)
         self._copy: FileRewriter | None = None
 
-    def feed(self, hits: pa.Table) -> None:
-        """Take the next modified rows, whose positions are not below those before."""
-        hits = self._distinct.take(hits)
-        self._marked.append(hits.column(ROW).to_numpy())
-        self._counts += np.bincount(hits.column(CLAUSE).to_numpy(), minlength=len(self._counts))
-        updated = updated_rows(self._spec, hits, self._old.take, self._feed)
+    def take(self, changed: pa.Table) -> None:
+        """Take the next changed rows, whose positions are not below those before."""
+        changed = self._distinct.take(changed)
+        self._marked.append(changed.column(ROW).to_numpy())
+        self._counts += np.bincount(changed.column(CLAUSE).to_numpy(), minlength=len(self._counts))
+        updated = updated_rows(self._spec, changed, self._old.take, self._feed)
         if updated is not None:
             self._others.write(updated)
 
     def finish(self) -> ChangedFile:
-        """The file's vector, in which all rows modified and deleted before are; or what is left of the file, written again."""
+        """The file's vector, in which rows changed here and deleted before are; or what is left of the file, written again."""
         rows = self._task.rows if self._task.rows is not None else self._old.rows
         before = read_vector(self._task.vector, self._task.name, rows).positions()
         gone = distinct(np.concatenate([before, *self._marked]))
@@ -85,7 +85,7 @@ class FileMarker:
 
 
 class _OldRows:
-    """Columns of modified rows as they were, read from the row groups that hold such rows.
+    """Columns of changed rows as they were, read from the row groups that hold such rows.
 
     The file is opened when it must be.
     """

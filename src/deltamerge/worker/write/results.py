@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from deltamerge.worker.write.write import WrittenFile
 
-ADD, CHANGE, TOUCHED, MARKED, COUNTS, NEW = "add", "cdc", "touched", "marked", "counts", "new"
+ADD, CHANGE, TOUCHED, MARKED, COUNTS = "add", "cdc", "touched", "marked", "counts"
+# Positions of source rows that a second job writes; changed rows that a preview shows, as an Arrow stream.
+POSITIONS, SAMPLE = "positions", "sample"
 
 RESULT_SCHEMA = pa.schema(
     [

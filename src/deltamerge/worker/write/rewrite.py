@@ -1,7 +1,7 @@
-"""Copy-on-write in place: a file is read, its modified rows leave, their new versions come in, and it is written again.
+"""Copy-on-write in place: a file is read, its changed rows leave, their new versions come in, and it is written again.
 
-Unmodified rows never leave Arrow; rows that the file's deletion vector deletes stay behind. Modified rows arrive ordered by
-position and are worked in as the file streams by, so that memory holds a batch of the file and the modified rows of that
+Unchanged rows never leave Arrow; rows that the file's deletion vector deletes stay behind. Changed rows arrive ordered by
+position and are worked in as the file streams by, so that memory holds a batch of the file and the changed rows of that
 batch, and a batch that is read ahead, whatever their sizes.
 """
 
@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from deltamerge.protocol.values.roaring import RowSet
 from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, stored_names
-from deltamerge.worker.scan.prefetch import ahead
+from deltamerge.worker.scan.prefetch import prefetched
 from deltamerge.worker.scan.row_errors import in_file
 from deltamerge.worker.scan.scan import ROW, FileTask, open_parquet, with_partition
 from deltamerge.worker.scan.vectors import living, read_vector
+from deltamerge.worker.write.changes import DistinctRows
 from deltamerge.worker.write.feed import DELETE, POSTIMAGE, PREIMAGE, FeedWriter
-from deltamerge.worker.write.hits import DistinctHits
 from deltamerge.worker.write.tracking import ROW_VERSION, TRACKED, tracked
 from deltamerge.worker.write.write import (
     DataFileWriter,
@@ -48,21 +48,23 @@ class ClauseAction:
 
 @dataclass(frozen=True)
 class ChangeSpec:
-    """How modified rows are applied. Rows carry FILE, ROW, CLAUSE (an index into `clauses`) and columns of new values.
+    """How changed rows are applied. Rows carry FILE, ROW, CLAUSE (an index into `clauses`) and columns of new values.
 
-    `folds_duplicates` says that a target row may be hit more than once, which counts once. A file is written again when
-    more than `rewrite_share` of its rows are gone, else they are marked; 0 says that nothing is ever marked. With a `feed`,
-    change data files are written by that specification. A file of fewer bytes than `together`, and any small one, is put together
-    with the other rows that its task writes into its partition.
+    `ignores_duplicate_matches` says that several source rows may change a target row, which counts once. A file is written
+    again when more than `rewrite_share` of its rows are gone, else they are marked; 0 says that nothing is ever marked. With a
+    `feed`, change data files are written by that specification. A file of fewer bytes than `together`, and any small one, is
+    put together with the other rows that its task writes into its partition. With a `sample` nothing is written: rows are
+    counted, and so many of each clause shown.
     """
 
     write: WriteSpec
     clauses: tuple[ClauseAction, ...]
     files: Mapping[int, FileTask]
-    folds_duplicates: bool = False
+    ignores_duplicate_matches: bool = False
     rewrite_share: float = 0.0
     feed: WriteSpec | None = None
     together: int = 0
+    sample: int | None = None
 
     @property
     def updates(self) -> list[int]:
@@ -71,7 +73,7 @@ class ChangeSpec:
 
     @property
     def old_columns(self) -> frozenset[str]:
-        """The columns of modified rows that are needed as they were: those that some update keeps, for the feed all."""
+        """The columns of changed rows that are needed as they were: those that some update keeps, for the feed all."""
         names = frozenset(self.write.schema.names)
         if self.feed is not None:
             return names
@@ -80,7 +82,8 @@ class ChangeSpec:
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """What became of a file: the new files, how many of its rows were copied, hit per clause, and hit more than once.
+    """What became of a file: the new files, how many of its rows were copied, changed by each clause, and changed more
+    than once.
 
     `vector` has the deleted rows of one that stays, encoded, and `rows` counts all of its rows; None says that it is replaced.
     """
@@ -95,10 +98,10 @@ class ChangedFile:
 
 
 class FileRewriter:
-    """Rewrites one file. `feed` it the modified rows in order of position, then `finish`.
+    """Rewrites one file. Give it the changed rows in order of position (`take`), then `finish`.
 
     Rows whose new values belong to another partition go to `others`, and all rows of a small file do: so that small files
-    and inserted rows come together. Changes go to `feed`. `deleted` rows stay behind, by default the vector's.
+    and inserted rows come together. Changes go to the change data `feed`. `deleted` rows stay behind, by default the vector's.
     """
 
     def __init__(
@@ -125,21 +128,21 @@ class FileRewriter:
         self._is_small = size < max(small, spec.together)
         self._file = open_parquet(self._source, task.name, spec.write.store.remote)
         self._deleted = read_vector(task.vector, task.name, self._file.metadata.num_rows) if deleted is None else deleted
-        self._batches = self._read() if size < small else ahead(self._read())
+        self._batches = self._read() if size < small else prefetched(self._read())
         self._batch: pa.Table | None = None
         self._start = 0
         self._pending: list[pa.Table] = []
-        self._distinct = DistinctHits(spec.folds_duplicates)
+        self._distinct = DistinctRows(spec.ignores_duplicate_matches)
         self._copied = 0
         self._counts = np.zeros(len(spec.clauses), np.int64)
 
-    def feed(self, hits: pa.Table) -> None:
-        """Take the next modified rows, whose positions are not below those before."""
-        hits = self._distinct.take(hits)
-        if not hits.num_rows:
+    def take(self, changed: pa.Table) -> None:
+        """Take the next changed rows, whose positions are not below those before."""
+        changed = self._distinct.take(changed)
+        if not changed.num_rows:
             return
-        self._pending.append(hits)
-        self._advance(int(hits.column(ROW)[-1].as_py()))
+        self._pending.append(changed)
+        self._advance(int(changed.column(ROW)[-1].as_py()))
 
     def finish(self) -> ChangedFile:
         """Copy the rest of the file and close the new one."""
@@ -171,7 +174,7 @@ class FileRewriter:
                         first += table.num_rows
 
     def _advance(self, known: int | None) -> None:
-        """Write every batch whose hits are all known: those that end at or before position `known`, all for None."""
+        """Write every batch whose changed rows are all known: those that end at or before position `known`, all for None."""
         while True:
             if self._batch is None:
                 self._batch = next(self._batches, None)
@@ -184,26 +187,26 @@ class FileRewriter:
             self._batch, self._start = None, end
 
     def _take_pending(self, end: int) -> pa.Table | None:
-        """The pending hits with positions below `end`."""
+        """The pending changed rows with positions below `end`."""
         if not self._pending:
             return None
-        hits = pa.concat_tables(self._pending)
-        cut = int(np.searchsorted(hits.column(ROW).to_numpy(), end))
-        rest = hits.slice(cut)
+        changed = pa.concat_tables(self._pending)
+        cut = int(np.searchsorted(changed.column(ROW).to_numpy(), end))
+        rest = changed.slice(cut)
         self._pending = [rest] if rest.num_rows else []
-        return hits.slice(0, cut) if cut else None
+        return changed.slice(0, cut) if cut else None
 
-    def _apply(self, batch: pa.Table, start: int, hits: pa.Table | None) -> None:
+    def _apply(self, batch: pa.Table, start: int, changed: pa.Table | None) -> None:
         stays = living(self._deleted, start, batch.num_rows)
-        if hits is None:
+        if changed is None:
             kept = batch if stays is None else batch.filter(pa.array(stays))
             self._keep(kept)
             return
-        self._counts += np.bincount(hits.column(CLAUSE).to_numpy(), minlength=len(self._counts))
+        self._counts += np.bincount(changed.column(CLAUSE).to_numpy(), minlength=len(self._counts))
         stays = np.ones(batch.num_rows, np.bool_) if stays is None else stays
-        stays[hits.column(ROW).to_numpy() - start] = False
+        stays[changed.column(ROW).to_numpy() - start] = False
         self._keep(batch.filter(pa.array(stays)))
-        updated = updated_rows(self._spec, hits, lambda rows: batch.take(pa.array(rows - start)), self._feed)
+        updated = updated_rows(self._spec, changed, lambda rows: batch.take(pa.array(rows - start)), self._feed)
         if updated is not None:
             self._write_updated(updated)
 
@@ -231,22 +234,22 @@ class FileRewriter:
 
 
 def updated_rows(
-    spec: ChangeSpec, hits: pa.Table, old_rows: Callable[[np.ndarray[Any, Any]], pa.Table], feed: FeedWriter | None
+    spec: ChangeSpec, changed: pa.Table, old_rows: Callable[[np.ndarray[Any, Any]], pa.Table], feed: FeedWriter | None
 ) -> pa.Table | None:
-    """The updated ones among the modified rows, as they are afterwards; None when there are none. All changes go to `feed`.
+    """The updated ones among the changed rows, as they are afterwards; None when there are none. All changes go to `feed`.
 
     `old_rows` gives the rows at some positions as they were.
     """
-    if not hits.num_rows:
+    if not changed.num_rows:
         return None
-    clauses = hits.column(CLAUSE).to_numpy()
+    clauses = changed.column(CLAUSE).to_numpy()
     updates = np.isin(clauses, spec.updates)
-    updated = hits if updates.all() else hits.filter(pa.array(updates))
+    updated = changed if updates.all() else changed.filter(pa.array(updates))
     if feed is None:
         if not updated.num_rows:
             return None
         return new_rows(spec, old_rows(updated.column(ROW).to_numpy()), updated, clauses[updates])
-    old = old_rows(hits.column(ROW).to_numpy())
+    old = old_rows(changed.column(ROW).to_numpy())
     feed.write(old, np.where(updates, PREIMAGE, DELETE))
     if not updated.num_rows:
         return None
@@ -255,33 +258,35 @@ def updated_rows(
     return new
 
 
-def new_rows(spec: ChangeSpec, old: pa.Table, hits: pa.Table, clauses: np.ndarray[Any, Any]) -> pa.Table:
-    """The rows after their updates: assigned columns from `hits`, the others from `old`; both in the same order.
+def new_rows(spec: ChangeSpec, old: pa.Table, changed: pa.Table, clauses: np.ndarray[Any, Any]) -> pa.Table:
+    """The rows after their updates: assigned columns from `changed`, the others from `old`; both in the same order.
 
     A row's id is kept, its commit version becomes that of the commit to come.
     """
-    check_required(spec.write.elements, hits)
+    check_required(spec.write.elements, changed)
     schema = spec.write.schema
     present = np.unique(clauses).tolist()
     columns = []
     for field in schema:
         if field.name == ROW_VERSION:
-            columns.append(pa.nulls(hits.num_rows, field.type))
+            columns.append(pa.nulls(changed.num_rows, field.type))
             continue
         setters = [number for number in present if field.name in spec.clauses[number].assigned]
         if not setters:
             columns.append(old.column(field.name))
             continue
-        new = conform_column(hits.column(field.name), field.type)
+        new = conform_column(changed.column(field.name), field.type)
         whole = len(setters) == len(present)
         columns.append(new if whole else pick(pa.array(np.isin(clauses, setters)), new, old.column(field.name)))
     return pa.table(columns, schema=schema)
 
 
-def inserted_rows(spec: WriteSpec, hits: pa.Table) -> pa.Table:
+def inserted_rows(spec: WriteSpec, changed: pa.Table) -> pa.Table:
     """Inserted rows as the table's rows; their ids and commit versions are those of their place."""
     columns = [
-        pa.nulls(hits.num_rows, field.type) if field.name in TRACKED else conform_column(hits.column(field.name), field.type)
+        pa.nulls(changed.num_rows, field.type)
+        if field.name in TRACKED
+        else conform_column(changed.column(field.name), field.type)
         for field in spec.schema
     ]
     inserted = pa.table(columns, schema=spec.schema)

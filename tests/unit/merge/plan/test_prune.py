@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, table_of
-from deltamerge.merge.plan.plan import KeyPair, MergePlan, plan_merge
-from deltamerge.merge.plan.prune import PrunedPlan, prune
+from deltamerge.merge.plan.conditions import KeyPair
+from deltamerge.merge.plan.logical import LogicalPlan, Wishes, logical_plan
+from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_source
 from deltamerge.merge.statement.clauses import Side
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.values.partitions import partition_text
-from deltamerge.spark.source.source import Source
+from deltamerge.spark.source.facts import Evaluation, Source, SourceFacts
 from tests.unit.merge.merges import FRAME, delete, merge_of, snapshot_of, struct, update
 
 Json = dict[str, Any]
@@ -36,8 +37,14 @@ def spanning(low: Any, high: Any, nulls: int = 0, column: str = "k") -> Json:
     return {"numRecords": 10, "minValues": {column: low}, "maxValues": {column: high}, "nullCount": {column: nulls}}
 
 
-def source_of(table: pa.Table | None, rows: int = 0) -> Source:
-    return Source(lambda: FRAME, table.num_rows if table is not None else rows, 0, table)
+def source_of(table: pa.Table | None, rows: int = 0, bounds: pa.Table | None = None) -> Source:
+    if table is not None:
+        return Source(lambda: FRAME, SourceFacts(Evaluation.COLLECTED, table.num_rows, table.nbytes), table)
+    return Source(lambda: FRAME, SourceFacts(Evaluation.MATERIALIZED, rows, 1 << 40, bounds=bounds))
+
+
+def pruned_by(logical: LogicalPlan, source: Source) -> FileFacts:
+    return prune_by_source(logical, prune(logical), source)
 
 
 def plan_of(
@@ -47,28 +54,28 @@ def plan_of(
     source: str = "long",
     by: Sequence[str] = (),
     **more: str,
-) -> MergePlan:
+) -> LogicalPlan:
     snapshot = snapshot_of(struct(k=target, **more), files, by)
-    return plan_merge(merge_of(snapshot, struct(k=source, **more), condition, delete()))
+    return logical_plan(merge_of(snapshot, struct(k=source, **more), condition, delete()), Wishes())
 
 
-def paths(pruned: PrunedPlan) -> list[str]:
-    return list(pruned.files["path"].to_pylist())
+def paths(pruned: FileFacts) -> list[str]:
+    return list(pruned.table["path"].to_pylist())
 
 
 THREE = [add("low", 10, spanning(0, 9)), add("high", 30, spanning(10, 19)), add("unknown", 20)]
 
 
 def test_files_whose_bounds_hold_no_source_key_are_dropped() -> None:
-    pruned = prune(plan_of(THREE), source_of(pa.table({"k": [12, 99, None]})))
+    pruned = pruned_by(plan_of(THREE), source_of(pa.table({"k": [12, 99, None]})))
     assert paths(pruned) == ["high", "unknown"]
     assert [(step.files, step.bytes) for step in pruned.funnel] == [(3, 60), (3, 60), (2, 50)]
-    assert pruned.keys is not None
-    assert pruned.keys.mask([pa.array([12, 13, None])]).tolist() == [True, False, False]
+    assert pruned.row_filter is not None
+    assert pruned.row_filter.mask([pa.array([12, 13, None])]).tolist() == [True, False, False]
 
 
 def test_target_predicates_drop_files_before_the_source_is_asked() -> None:
-    pruned = prune(plan_of(THREE, "t.k = s.k AND t.k < 5"), source_of(pa.table({"k": [1, 12]})))
+    pruned = pruned_by(plan_of(THREE, "t.k = s.k AND t.k < 5"), source_of(pa.table({"k": [1, 12]})))
     assert paths(pruned) == ["unknown", "low"]
     assert [(step.name, step.files) for step in pruned.funnel] == [
         ("in the table", 3),
@@ -78,13 +85,13 @@ def test_target_predicates_drop_files_before_the_source_is_asked() -> None:
 
 
 def test_a_source_that_was_not_collected_prunes_by_predicates_only() -> None:
-    pruned = prune(plan_of(THREE, "t.k = s.k AND t.k < 5"), source_of(None, rows=9))
-    assert (paths(pruned), pruned.keys, pruned.ranks) == (["unknown", "low"], None, None)
+    pruned = pruned_by(plan_of(THREE, "t.k = s.k AND t.k < 5"), source_of(None, rows=9))
+    assert (paths(pruned), pruned.row_filter, pruned.key_ids) == (["unknown", "low"], None, None)
 
 
 def test_a_merge_without_keys_opens_every_file() -> None:
-    pruned = prune(plan_of(THREE, "t.k + 1 > s.k"), source_of(pa.table({"k": [1]})))
-    assert (paths(pruned), pruned.keys, pruned.ranks) == (["high", "unknown", "low"], None, None)
+    pruned = pruned_by(plan_of(THREE, "t.k + 1 > s.k"), source_of(pa.table({"k": [1]})))
+    assert (paths(pruned), pruned.row_filter, pruned.key_ids) == (["high", "unknown", "low"], None, None)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +112,13 @@ def test_a_merge_without_keys_opens_every_file() -> None:
     ],
 )
 def test_a_range_drops_files_beyond_the_sources_values(condition: str, values: list[Any], kept: list[str]) -> None:
-    assert paths(prune(plan_of(THREE, condition), source_of(pa.table({"k": pa.array(values, pa.int64())})))) == kept
+    assert paths(pruned_by(plan_of(THREE, condition), source_of(pa.table({"k": pa.array(values, pa.int64())})))) == kept
 
 
 def test_the_limits_of_a_source_that_was_not_collected_drop_files() -> None:
     bounds = pa.table({"k": pa.array([12, 15, None, None, 11, 13], pa.int64())})
-    pruned = prune(plan_of(THREE), Source(lambda: FRAME, 9, 1 << 40, bounds=bounds))
-    assert (paths(pruned), pruned.keys) == (["high", "unknown"], None)
+    pruned = pruned_by(plan_of(THREE), source_of(None, 9, bounds))
+    assert (paths(pruned), pruned.row_filter) == (["high", "unknown"], None)
     assert plan_of(THREE).bounded == {"k"}
     assert plan_of(THREE, "t.k <=> s.k").bounded == set()
     assert plan_of(THREE, target="double", source="double").bounded == set()
@@ -120,15 +127,15 @@ def test_the_limits_of_a_source_that_was_not_collected_drop_files() -> None:
 def test_limits_that_the_targets_type_cannot_hold_drop_nothing() -> None:
     files = [add("low", 10, spanning(0, 9)), add("high", 30, spanning(100, 119))]
     wide = pa.table({"k": [5, 2**40]})
-    assert paths(prune(plan_of(files, "t.k <= s.k", target="integer"), source_of(wide))) == ["high", "low"]
-    assert paths(prune(plan_of(files, "t.k >= s.k", target="integer"), source_of(wide))) == ["high", "low"]
+    assert paths(pruned_by(plan_of(files, "t.k <= s.k", target="integer"), source_of(wide))) == ["high", "low"]
+    assert paths(pruned_by(plan_of(files, "t.k >= s.k", target="integer"), source_of(wide))) == ["high", "low"]
 
 
 def by_source(condition: str | None, keys: list[int]) -> list[str]:
     merge = merge_of(
         snapshot_of(struct(k="long"), THREE), struct(k="long"), "t.k = s.k", update(k="s.k"), delete(condition, Side.BY_SOURCE)
     )
-    return paths(prune(plan_merge(merge), source_of(pa.table({"k": keys}))))
+    return paths(pruned_by(logical_plan(merge, Wishes()), source_of(pa.table({"k": keys}))))
 
 
 def test_by_source_prunes_files_that_neither_match_nor_meet_its_conditions() -> None:
@@ -141,18 +148,18 @@ def test_by_source_prunes_files_that_neither_match_nor_meet_its_conditions() -> 
 
 
 def test_an_empty_source_matches_nothing() -> None:
-    pruned = prune(plan_of(THREE), source_of(pa.table({"k": pa.array([], pa.int64())})))
+    pruned = pruned_by(plan_of(THREE), source_of(pa.table({"k": pa.array([], pa.int64())})))
     assert paths(pruned) == []
 
 
 def test_a_table_without_files_is_pruned_to_none() -> None:
-    pruned = prune(plan_of([]), source_of(pa.table({"k": [1]})))
+    pruned = pruned_by(plan_of([]), source_of(pa.table({"k": [1]})))
     assert (paths(pruned), pruned.funnel[0].files) == ([], 0)
 
 
 def test_keys_by_source_keep_every_file() -> None:
     merge = merge_of(snapshot_of(struct(k="long"), THREE), struct(k="long"), "t.k = s.k", delete(side=Side.BY_SOURCE))
-    assert len(paths(prune(plan_merge(merge), source_of(pa.table({"k": [12]}))))) == 3
+    assert len(paths(pruned_by(logical_plan(merge, Wishes()), source_of(pa.table({"k": [12]}))))) == 3
 
 
 def test_partitions_without_a_source_row_are_dropped() -> None:
@@ -160,13 +167,13 @@ def test_partitions_without_a_source_row_are_dropped() -> None:
     table = pa.table({"k": [1, 2], "p": ["b", None]})
     for op, expected in (("=", {"b"}), ("<=>", {"b", "null"})):
         plan = plan_of(files, f"t.k = s.k AND t.p {op} s.p", by=["p"], p="string")
-        assert set(paths(prune(plan, source_of(table)))) == expected
+        assert set(paths(pruned_by(plan, source_of(table)))) == expected
 
 
 def test_a_null_key_matches_nulls_only_where_it_is_safe() -> None:
     files = [add("without", stats=spanning(0, 9)), add("with", stats=spanning(0, 9, nulls=1))]
     for op, expected in (("=", []), ("<=>", ["with"])):
-        assert paths(prune(plan_of(files, f"t.k {op} s.k"), source_of(pa.table({"k": [None, 77]})))) == expected
+        assert paths(pruned_by(plan_of(files, f"t.k {op} s.k"), source_of(pa.table({"k": [None, 77]})))) == expected
 
 
 @pytest.mark.parametrize(
@@ -189,32 +196,32 @@ def test_source_keys_that_the_targets_type_cannot_hold_match_nothing(
     target: str, source: str, values: list[Any], kept: list[Any]
 ) -> None:
     table = pa.table({"k": pa.array(values, arrow_type(PrimitiveType(source)))})
-    pruned = prune(plan_of([], target=target, source=source), source_of(table))
-    assert pruned.keys is not None
-    assert pruned.ranks is not None
-    assert pruned.keys.values[0].type == arrow_type(PrimitiveType(target))
-    assert [value for value in pruned.keys.values[0].to_pylist()] == [value for value in kept if value is not None]  # noqa: C416
-    assert [rank is None for rank in pruned.ranks.to_pylist()] == [value is None for value in kept]
+    pruned = pruned_by(plan_of([], target=target, source=source), source_of(table))
+    assert pruned.row_filter is not None
+    assert pruned.key_ids is not None
+    assert pruned.row_filter.values[0].type == arrow_type(PrimitiveType(target))
+    assert [value for value in pruned.row_filter.values[0].to_pylist()] == [value for value in kept if value is not None]  # noqa: C416
+    assert [rank is None for rank in pruned.key_ids.to_pylist()] == [value is None for value in kept]
 
 
 def test_nan_matches_nan_of_another_width() -> None:
-    pruned = prune(plan_of([], target="float", source="double"), source_of(pa.table({"k": [math.nan]})))
-    assert pruned.keys is not None
-    assert pruned.keys.mask([pa.array([math.nan, 0.0], pa.float32())]).tolist() == [True, False]
+    pruned = pruned_by(plan_of([], target="float", source="double"), source_of(pa.table({"k": [math.nan]})))
+    assert pruned.row_filter is not None
+    assert pruned.row_filter.mask([pa.array([math.nan, 0.0], pa.float32())]).tolist() == [True, False]
 
 
-def test_ranks_are_not_trusted_when_a_lost_value_could_pass_for_null() -> None:
+def test_key_ids_are_not_trusted_when_a_lost_value_could_pass_for_null() -> None:
     plan = plan_of([], "t.k <=> s.k", target="byte", source="long")
-    lost = prune(plan, source_of(pa.table({"k": [1, 300]})))
-    assert lost.keys is not None
-    assert lost.ranks is None
-    null = prune(plan, source_of(pa.table({"k": [1, None]})))
-    assert null.ranks is not None
-    assert null.ranks.to_pylist() == [0, 1]
+    lost = pruned_by(plan, source_of(pa.table({"k": [1, 300]})))
+    assert lost.row_filter is not None
+    assert lost.key_ids is None
+    null = pruned_by(plan, source_of(pa.table({"k": [1, None]})))
+    assert null.key_ids is not None
+    assert null.key_ids.to_pylist() == [0, 1]
 
 
 def test_other_files_are_judged_by_the_same_keys() -> None:
-    pruned = prune(plan_of([]), source_of(pa.table({"k": [12]})))
+    pruned = pruned_by(plan_of([]), source_of(pa.table({"k": [12]})))
     others = FileSet.of(table_of(THREE, FILE_SCHEMA))
     assert pruned.would_read(others).tolist() == [False, True, True]
 
@@ -293,7 +300,7 @@ def test_a_file_that_holds_a_match_is_never_dropped(
         files = [add(str(n), stats=stats_of(column)) for n, column in enumerate(columns)]
     plan = plan_of(files, f"t.k {'<=>' if null_safe else '='} s.k", target, source, ["k"] if partitioned else [])
     assert plan.keys == (KeyPair("k", "k", null_safe),)
-    pruned = prune(plan, source_of(pa.table({"k": keys})))
+    pruned = pruned_by(plan, source_of(pa.table({"k": keys})))
     wanted = {same(key) for key in keys.to_pylist() if null_safe or key is not None}
     held = {str(n) for n, column in enumerate(columns) if wanted & {same(value) for value in column.to_pylist()}}
     if partitioned and target in ("string", "binary"):
@@ -304,12 +311,12 @@ def test_a_file_that_holds_a_match_is_never_dropped(
 def test_rows_are_counted_by_bytes_where_statistics_say_nothing_or_too_much() -> None:
     damaged = {**spanning(0, 9), "numRecords": 10**15}
     plan = plan_of([add("known", 640, spanning(0, 9)), add("unknown", 640), add("damaged", 6_400, damaged)])
-    assert prune(plan, source_of(None)).rows == 10 + 20 + 200
-    assert prune(plan_of([]), source_of(None)).rows == 0
+    assert pruned_by(plan, source_of(None)).rows == 10 + 20 + 200
+    assert pruned_by(plan_of([]), source_of(None)).rows == 0
 
 
 @pytest.mark.parametrize(
-    ("condition", "equates"),
+    ("condition", "has_equality"),
     [
         ("t.k = s.k", True),
         ("t.k > 1 AND t.k + 1 <=> s.k * 2", True),
@@ -320,5 +327,5 @@ def test_rows_are_counted_by_bytes_where_statistics_say_nothing_or_too_much() ->
         ("t.k = s.k OR t.k < s.k", None),
     ],
 )
-def test_an_equality_of_the_two_sides_is_seen(condition: str, equates: bool | None) -> None:
-    assert plan_of(THREE, condition).equates is equates
+def test_an_equality_of_the_two_sides_is_seen(condition: str, has_equality: bool | None) -> None:
+    assert plan_of(THREE, condition).has_equi_condition is has_equality

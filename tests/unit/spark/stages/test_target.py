@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from deltamerge.errors import CorruptTableError
@@ -56,9 +57,9 @@ def test_a_descriptor_that_can_not_be_is_refused() -> None:
         file_tasks(snapshot, snapshot.files.table())
 
 
-def test_rows_are_counted_where_statistics_do() -> None:
+def test_tasks_know_the_rows_of_their_files() -> None:
     snapshot = snapshot_of(struct(id="long"), [file(None, '{"numRecords":7}'), file(None), file(None, "{}")])
-    assert [task.rows for task in file_tasks(snapshot, snapshot.files.table(), counted=True)] == [7, None, None]
+    assert [task.rows for task in file_tasks(snapshot, snapshot.files.table(), rows=pa.array([7, None, None]))] == [7, None, None]
 
 
 def test_what_must_not_be_null_within_arrays_and_maps() -> None:

@@ -49,8 +49,8 @@ def key_columns(draw: st.DrawFn) -> Keys:
 def built(keys: Keys) -> tuple[KeyFilter, list[int | None]]:
     arrays = [pa.array(values, type) for values, type in zip(keys.source, keys.types, strict=True)]
     names = [f"k{i}" for i in range(len(arrays))]
-    found, ranks = build_filter(names, arrays, keys.null_safe)
-    return found, ranks.to_pylist()
+    found, ids = build_filter(names, arrays, keys.null_safe)
+    return found, ids.to_pylist()
 
 
 def columns(values: list[list[Any]], keys: Keys, cut: int) -> list[pa.ChunkedArray]:
@@ -67,36 +67,36 @@ def test_mask_is_membership_in_the_set_of_source_keys(keys: Keys, cut: int) -> N
 
 @examples
 @given(keys=key_columns(), cut=st.integers(0, 12))
-def test_equal_keys_have_equal_ranks_on_both_sides(keys: Keys, cut: int) -> None:
-    found, source_ranks = built(keys)
+def test_equal_keys_have_equal_key_ids_on_both_sides(keys: Keys, cut: int) -> None:
+    found, source_ids = built(keys)
     of_key: dict[Any, int | None] = {}
-    for key, rank in zip(keys.of(keys.source), source_ranks, strict=True):
-        assert of_key.setdefault(key, rank) == rank
+    for key, id in zip(keys.of(keys.source), source_ids, strict=True):
+        assert of_key.setdefault(key, id) == id
     of_key[None] = None
-    assert found.rank(columns(keys.target, keys, cut)).to_pylist() == [of_key.get(key) for key in keys.of(keys.target)]
+    assert found.ids_of(columns(keys.target, keys, cut)).to_pylist() == [of_key.get(key) for key in keys.of(keys.target)]
 
 
 @examples
 @given(keys=key_columns())
-def test_ranks_count_the_distinct_keys_from_zero(keys: Keys) -> None:
-    _, ranks = built(keys)
+def test_key_ids_count_the_distinct_keys_from_zero(keys: Keys) -> None:
+    _, ids = built(keys)
     distinct = {key for key in keys.of(keys.source) if key is not None}
-    assert {rank for rank in ranks if rank is not None} == set(range(len(distinct)))
-    assert [rank is None for rank in ranks] == [key is None for key in keys.of(keys.source)]
+    assert {id for id in ids if id is not None} == set(range(len(distinct)))
+    assert [id is None for id in ids] == [key is None for key in keys.of(keys.source)]
 
 
 @pytest.mark.parametrize("type", [pa.float32(), pa.float64()], ids=str)
 def test_nan_equals_nan_whatever_its_bits(type: pa.DataType) -> None:
     values = pa.array(NAN_BITS).cast(type)
-    found, ranks = build_filter(["k"], [values], [False])
-    assert ranks.to_pylist() == [0, 0, 0]
+    found, ids = build_filter(["k"], [values], [False])
+    assert ids.to_pylist() == [0, 0, 0]
     assert found.mask([values]).all()
 
 
 @pytest.mark.parametrize("type", [pa.float32(), pa.float64()], ids=str)
 def test_zeros_are_equal_whatever_their_sign(type: pa.DataType) -> None:
-    found, ranks = build_filter(["k"], [pa.array([-0.0, 0.0], type)], [False])
-    assert ranks.to_pylist() == [0, 0]
+    found, ids = build_filter(["k"], [pa.array([-0.0, 0.0], type)], [False])
+    assert ids.to_pylist() == [0, 0]
     assert found.mask([pa.array([0.0, -0.0, 1.0], type)]).tolist() == [True, True, False]
 
 
@@ -121,8 +121,8 @@ def test_null_matches_null_only_where_it_is_safe() -> None:
 
 
 def test_an_empty_source_lets_nothing_through() -> None:
-    found, ranks = build_filter(["k"], [pa.array([], pa.int64())], [True])
-    assert len(ranks) == 0
+    found, ids = build_filter(["k"], [pa.array([], pa.int64())], [True])
+    assert len(ids) == 0
     assert not found.mask([pa.array([1, None])]).any()
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from deltamerge.worker.scan.prefetch import ahead
+from deltamerge.worker.scan.prefetch import prefetched
 
 
 def test_all_items_come_in_order() -> None:
-    assert list(ahead(iter(range(1, 100)))) == list(range(1, 100))
-    assert list(ahead(iter(()))) == []
+    assert list(prefetched(iter(range(1, 100)))) == list(range(1, 100))
+    assert list(prefetched(iter(()))) == []
 
 
 def test_the_next_item_is_made_while_one_is_used() -> None:
@@ -21,10 +21,10 @@ def test_the_next_item_is_made_while_one_is_used() -> None:
             event.set()
             yield number + 1
 
-    found = ahead(items())
+    found = prefetched(items())
     assert next(found) == 1
     assert made[1].wait(10)
-    assert not made[2].wait(0.05), "only one item is made ahead"
+    assert not made[2].wait(0.05), "only one item is made prefetched"
     found.close()
 
 
@@ -33,7 +33,7 @@ def test_a_failure_comes_in_its_place() -> None:
         yield 1
         raise ValueError("no second")
 
-    found = ahead(items())
+    found = prefetched(items())
     assert next(found) == 1
     with pytest.raises(ValueError, match="no second"):
         next(found)
@@ -49,7 +49,7 @@ def test_whoever_stops_early_waits_for_the_item_that_is_being_made() -> None:
         ended.set()
         yield 2
 
-    found = ahead(items())
+    found = prefetched(items())
     assert next(found) == 1
     assert began.wait(10)
     threading.Timer(0.05, go.set).start()

@@ -17,7 +17,17 @@ import deltamerge.worker.scan.scan as scan
 from deltamerge.protocol.values.predicate import ALWAYS
 from deltamerge.worker.scan.columns import PHYSICAL
 from deltamerge.worker.scan.keys import KeyFilter, build_filter
-from deltamerge.worker.scan.scan import FILE, POSITION_FIELDS, RANK, ROW, FileTask, ScanSpec, may_contain, open_parquet, scan_file
+from deltamerge.worker.scan.scan import (
+    FILE,
+    KEY_ID,
+    POSITION_FIELDS,
+    ROW,
+    FileTask,
+    ScanSpec,
+    may_contain,
+    open_parquet,
+    scan_file,
+)
 from tests.unit.worker.data import DAY, UTC_TIME, bag, columns_alike, equal_in_spark, examples, folder, store_at, types, vector_of
 
 NAME = "part.parquet"
@@ -35,7 +45,7 @@ class Scan:
     null_safe: list[bool]
     group_rows: int
     key_is_stored: bool
-    ranked: bool
+    with_ids: bool
     deleted: set[int]
     inline: bool
 
@@ -60,16 +70,16 @@ class Scan:
 
     def filter(self) -> tuple[KeyFilter, list[int | None]]:
         arrays = [pa.array([row[0] for row in self.source], self.type), pa.array([row[1] for row in self.source], pa.string())]
-        keys, ranks = build_filter(["k", "p"], arrays, self.null_safe)
-        return keys, ranks.to_pylist()
+        keys, ids = build_filter(["k", "p"], arrays, self.null_safe)
+        return keys, ids.to_pylist()
 
     def matches(self) -> list[int]:
         """The living rows whose key a source row has."""
         wanted = {self.key_of(row) for row in self.source} - {None}
         return [row[0] for row in self.rows if self.key_of((row[2], row[1])) in wanted and row[0] not in self.deleted]
 
-    def rank_of(self, ranks: list[int | None]) -> dict[Any, int | None]:
-        return {self.key_of(row): rank for row, rank in zip(self.source, ranks, strict=True)}
+    def id_of(self, ids: list[int | None]) -> dict[Any, int | None]:
+        return {self.key_of(row): id for row, id in zip(self.source, ids, strict=True)}
 
     def key_of(self, row: tuple[Any, Any]) -> tuple[Any, Any] | None:
         lost = any(value is None and not safe for value, safe in zip(row, self.null_safe, strict=True))
@@ -104,15 +114,15 @@ def scanned(spec: ScanSpec, task: FileTask) -> list[tuple[Any, ...]]:
 @examples
 @given(scans(), st.integers(1, 5), st.booleans())
 def test_a_filtered_scan_gives_the_rows_that_a_search_row_by_row_gives(found: Scan, shares: int, every: bool) -> None:
-    keys, ranks = found.filter()
+    keys, ids = found.filter()
     kept = [row for row in range(len(found.rows)) if row not in found.deleted] if every else found.matches()
     expected = [(*found.rows[row], 7, row) for row in kept]
-    if found.ranked:
-        rank_of = found.rank_of(ranks)
-        expected = [(*row, rank_of.get(found.key_of((row[2], row[1])))) for row in expected]
+    if found.with_ids:
+        id_of = found.id_of(ids)
+        expected = [(*row, id_of.get(found.key_of((row[2], row[1])))) for row in expected]
     with folder() as root:
         found.write(root)
-        spec = ScanSpec(store_at(root), found.schema, keys, found.ranked, ALWAYS if every else None)
+        spec = ScanSpec(store_at(root), found.schema, keys, found.with_ids, ALWAYS if every else None)
         task = found.task(root, 7)
         parts = [scanned(spec, replace(task, share=(number, shares))) for number in range(shares)]
     assert bag(row for part in parts for row in part) == bag(expected)
@@ -257,7 +267,7 @@ def test_a_scan_of_no_columns_gives_positions(tmp_path: Path) -> None:
     assert scanned(ScanSpec(store_at(tmp_path), pa.schema([])), FileTask(1, NAME, {})) == [(1, 0), (1, 1), (1, 2)]
 
 
-def test_the_output_schema_ends_with_the_position_and_the_rank_if_asked_for(tmp_path: Path) -> None:
+def test_the_output_schema_ends_with_the_position_and_the_key_id_if_asked_for(tmp_path: Path) -> None:
     spec = ScanSpec(store_at(tmp_path), pa.schema([("v", pa.int64())]))
     assert spec.output == pa.schema([("v", pa.int64()), *POSITION_FIELDS])
-    assert replace(spec, ranked=True).output.names == ["v", FILE, ROW, RANK]
+    assert replace(spec, with_key_ids=True).output.names == ["v", FILE, ROW, KEY_ID]

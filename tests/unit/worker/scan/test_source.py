@@ -1,4 +1,4 @@
-"""Parquet files of a source, as workers read them: certain files alone, rows by their places."""
+"""Parquet files of a source, as workers read them: certain files alone, rows by their positions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltamerge.worker.scan.row_errors import Refused
+from deltamerge.worker.scan.outcomes import AttemptEnded, SourceUnreadable
 from deltamerge.worker.scan.scan import FileTask
-from deltamerge.worker.scan.source import BIN, PLACE, SourceSpec, chosen_rows, source_rows
+from deltamerge.worker.scan.source import BIN, POSITION, SourceSpec, rows_at, source_rows
 from deltamerge.worker.scan.store import DataStore
 
 STORE = DataStore("file", "/")
@@ -32,19 +32,19 @@ def spec_of(folder: Path, sizes: tuple[int, ...] = (5, 7)) -> SourceSpec:
     return SourceSpec(STORE, SCHEMA, (tasks,), {name: STORE.stamp(name) for name in names})
 
 
-def test_rows_come_in_order_with_their_places(tmp_path: Path) -> None:
+def test_rows_come_in_order_with_their_positions(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     rows = pa.concat_tables(source_rows(spec, 0))
     assert rows.schema == SCHEMA
     assert rows["k"].to_pylist() == list(range(12))
-    placed = pa.concat_tables(source_rows(replace(spec, columns=("k",), placed=True), 0))
-    assert placed.column_names == ["k", BIN, PLACE]
-    assert placed["k"].to_pylist() == placed[PLACE].to_pylist()
-    assert set(placed[BIN].to_pylist()) == {0}
+    binned = pa.concat_tables(source_rows(replace(spec, columns=("k",), positioned=True), 0))
+    assert binned.column_names == ["k", BIN, POSITION]
+    assert binned["k"].to_pylist() == binned[POSITION].to_pylist()
+    assert set(binned[BIN].to_pylist()) == {0}
 
 
-def test_rows_are_found_by_their_places(tmp_path: Path) -> None:
-    found = pa.concat_tables(chosen_rows(spec_of(tmp_path), 0, np.array([0, 4, 5, 11])))
+def test_rows_are_found_by_their_positions(tmp_path: Path) -> None:
+    found = pa.concat_tables(rows_at(spec_of(tmp_path), 0, np.array([0, 4, 5, 11])))
     assert found.to_pylist() == [{"k": key, "w": f"w{key}"} for key in (0, 4, 5, 11)]
 
 
@@ -58,6 +58,6 @@ def test_files_that_are_not_certain_are_not_read(tmp_path: Path) -> None:
         replace(spec, bins=((FileTask(0, str(tmp_path / "gone.parquet"), {}),),)),
     ]
     for other in others:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(AttemptEnded) as caught:
             list(source_rows(other, 0))
-        assert caught.value.condition == "DELTAMERGE_SOURCE_FILE_NOT_READ"
+        assert isinstance(caught.value.outcome, SourceUnreadable)

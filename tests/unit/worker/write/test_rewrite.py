@@ -56,7 +56,7 @@ def hits(rows: list[int], **columns: Any) -> pa.Table:
 def rewritten(spec: ChangeSpec, *feeds: pa.Table) -> ChangedFile:
     writer = rewriter(spec)
     for feed in feeds:
-        writer.feed(feed)
+        writer.take(feed)
     return writer.finish()
 
 
@@ -112,7 +112,7 @@ def test_the_new_file_lies_where_the_old_one_does(tmp_path: Path) -> None:
     pq.write_table(words(2), tmp_path / "some" / "folder" / NAME)
     spec = spec_for(tmp_path, DELETE)
     writer = FileRewriter(spec, FileTask(3, f"some/folder/{NAME}", {}), 0, PartitionWriters(spec.write, 0))
-    writer.feed(hits([1]))
+    writer.take(hits([1]))
     assert writer.finish().written[0].name.startswith("some/folder/part-")
 
 
@@ -130,7 +130,7 @@ def test_discard_leaves_the_old_file_only(tmp_path: Path, limit: Callable[..., N
     limit(row_group_bytes=1, rewrite_rows=20_000)
     pq.write_table(words(60_000), tmp_path / NAME)
     writer = rewriter(spec_for(tmp_path, DELETE))
-    writer.feed(hits([50_000]))
+    writer.take(hits([50_000]))
     assert len(data_files(tmp_path)) == 2
     writer.discard()
     assert data_files(tmp_path) == [NAME]
@@ -156,7 +156,7 @@ def test_memory_is_a_part_of_the_file_however_hits_arrive(tmp_path: Path, limit:
     peak = 0
     every = np.arange(0, count, 20)
     for start in range(0, len(every), feed_rows):
-        writer.feed(hits(every[start : start + feed_rows].tolist()))
+        writer.take(hits(every[start : start + feed_rows].tolist()))
         peak = max(peak, pa.total_allocated_bytes() - before)
     assert writer.finish().copied == count - len(every)
     assert peak < size // 3

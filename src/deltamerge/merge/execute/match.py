@@ -1,0 +1,132 @@
+"""Matching a collected source with the target: which target rows have which source rows as matches, by their keys.
+
+Keys decide equality as Spark would; what else the search condition asks is left to Spark, later, on the matched pairs.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from deltamerge.merge.execute.work import Work
+from deltamerge.protocol.schema.types import StructType, arrow_type
+from deltamerge.protocol.values.widths import is_fixed, width
+from deltamerge.spark.session.jobs import attempt, in_process
+from deltamerge.spark.stages.scan import MATCHED_TYPE, match_frame
+from deltamerge.spark.stages.target import scan_spec
+from deltamerge.worker.entry import Room, candidates
+from deltamerge.worker.join.matching import Indices, left_out, pairs_of
+from deltamerge.worker.scan.narrow import narrows
+from deltamerge.worker.scan.outcomes import NotThisWay, TooLarge
+from deltamerge.worker.scan.scan import FILE, KEY_ID, ROW, ScanSpec
+from deltamerge.worker.scan.streams import read_stream
+
+
+@dataclass(frozen=True)
+class MatchedRows:
+    """Pairs of a target row and a source row with equal keys.
+
+    `scanned` has target rows: the position columns and the target columns that expressions need; only those in pairs, unless
+    rows without a match matter. Of each pair `row` is the target's, an index into them, and `source` the source's, one into
+    the collected source.
+    """
+
+    scanned: pa.Table = field(repr=False)
+    row: Indices = field(repr=False)
+    source: Indices = field(repr=False)
+
+    @cached_property
+    def target(self) -> pa.Table:
+        """The target row of each pair."""
+        if len(self.row) == self.scanned.num_rows and (np.diff(self.row, prepend=-1) == 1).all():
+            return self.scanned
+        return self.scanned.take(pa.array(self.row))
+
+    @property
+    def without_source(self) -> Indices:
+        """The target rows that are in no pair."""
+        return left_out(self.scanned.num_rows, self.row)
+
+    def without_target(self, rows: int) -> Indices:
+        """Of the source's `rows` those that are in no pair."""
+        return left_out(rows, self.source)
+
+    def only(self, holds: np.ndarray[Any, Any]) -> MatchedRows:
+        """The pairs for which the search condition holds."""
+        return MatchedRows(self.scanned, self.row[holds], self.source[holds])
+
+
+def match(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | NotThisWay:
+    """All pairs of the files' rows and the source's, with the target `columns`; TooLarge when the driver can't have them, within
+    `most_bytes`.
+
+    Where NOT MATCHED BY SOURCE clauses may change them, target rows without a match are there, too.
+    """
+    files, budgets, others = work.files, work.budgets, work.logical.by_source
+    assert files.lookup is not None
+    assert files.key_ids is not None
+    keys = set(files.lookup.columns)
+    names = [f.name for f in files.snapshot.schema if f.name in keys or columns.find(f.name, case_sensitive=True)]
+    spec = scan_spec(files.snapshot, files.snapshot.schema.select(names), files.lookup, with_key_ids=True, others=others)
+    if others is not None and not narrows(others, spec.schema) and _are_too_many(work):
+        return TooLarge(f"the files have more than {budgets.match_rows:,} rows, and all of them are looked at")
+    found = _scanned(work, spec, most_bytes)
+    if not isinstance(found, pa.Table):
+        return found
+    pairs = pairs_of(found[KEY_ID], files.key_ids, budgets.match_rows)
+    if pairs is None:
+        return TooLarge(f"more than {budgets.match_rows:,} pairs of rows match")
+    return MatchedRows(found.select([*columns.names, FILE, ROW]), *pairs)
+
+
+def _are_too_many(work: Work) -> bool:
+    """Whether the files have more rows than may be matched, or nothing says how many a large one has."""
+    known = [task.rows for task in work.tasks if task.rows is not None]
+    is_unknown = len(known) < len(work.tasks) and work.files.bytes > work.budgets.driver_match_bytes
+    return sum(known) > work.budgets.match_rows or is_unknown
+
+
+def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisWay:
+    """The candidate rows of all files, with their key ids."""
+    budgets, tasks = work.budgets, work.tasks
+    too_large = TooLarge(f"the rows that may match are more than {budgets.match_rows:,}, or take more than {most_bytes >> 20} MB")
+    if not tasks:
+        return spec.output.empty_table()
+    if _read_bytes(work, spec) <= budgets.driver_match_bytes:
+        room = Room(budgets.match_rows, most_bytes)
+        with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
+            parts = list(pool.map(lambda task: candidates(spec, [task], room), tasks))
+        batches = [batch for part in parts if part is not None for batch in part]
+        return pa.Table.from_batches(batches, spec.output) if None not in parts else too_large
+    frame = match_frame(work.spark, spec, tasks, work.files.sizes.tolist(), work.source.rows, budgets, most_bytes)
+    found = attempt(frame, f"deltamerge: match {work.files.snapshot.store.url}", MATCHED_TYPE)
+    if not isinstance(found, pa.Table):
+        return found
+    streams = found["rows"]
+    if streams.null_count:
+        return too_large
+    table = pa.concat_tables([spec.output.empty_table(), *map(read_stream, streams)])
+    return too_large if table.num_rows > budgets.match_rows or table.nbytes > most_bytes else table
+
+
+def _read_bytes(work: Work, spec: ScanSpec) -> float:
+    """About the bytes of the files that hold the columns which are read, at most, but for what is packed better than others.
+
+    All of a file, unless it is known how many rows it has, and how many bytes each value takes.
+    """
+    snapshot, budgets, sizes = work.files.snapshot, work.budgets, work.files.sizes
+    stored = [field for field in snapshot.schema if field.name not in snapshot.partition_columns]
+    types = {field.name: arrow_type(field.type) for field in stored}
+    read = [types[name] for name in spec.schema.names if name in types]
+    least = budgets.request_bytes if spec.store.remote else budgets.open_bytes
+    if all(map(is_fixed, read)) and types:
+        each = sum(map(width, read))
+        share = each / sum(map(width, types.values()))
+        rows = np.array([np.inf if task.rows is None else task.rows for task in work.tasks])
+        sizes = np.minimum(sizes, np.maximum(rows * each, sizes * share)) if each else sizes * share
+    return float(np.maximum(sizes, least).sum())

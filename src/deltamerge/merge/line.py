@@ -1,0 +1,191 @@
+"""The line of a merge: from a statement to changed rows and what becomes of them, one step after the other."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from deltamerge.budgets import Budgets, current_budgets
+from deltamerge.errors import DeltaMergeError, ExecutionError, SourceLostError
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.merge.execute.attempts import run_attempts
+from deltamerge.merge.execute.outcome import MergeOutcome, outcome_of
+from deltamerge.merge.execute.work import work_on
+from deltamerge.merge.plan.choose import Facts, choose, large_source, may_be_exchanged
+from deltamerge.merge.plan.latest import chosen_rows
+from deltamerge.merge.plan.logical import LogicalPlan, Wishes, logical_plan
+from deltamerge.merge.plan.physical import PhysicalPlan
+from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_bounds, prune_by_source
+from deltamerge.merge.resolve.resolve import resolve
+from deltamerge.merge.resolve.skip_unchanged import without_unchanged
+from deltamerge.merge.settings import SETTINGS, forget_transaction, retries_of, rewrite_share_of, strategy_of, with_transaction
+from deltamerge.merge.statement.clauses import MergeSpec
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import known_settings
+from deltamerge.spark.source.evaluate import ReadingStep, evaluate
+from deltamerge.spark.source.facts import Source
+from deltamerge.spark.source.inspect import InspectedSource, Inspection, inspect_source
+from deltamerge.spark.stages.target import data_store
+
+log = logging.getLogger("deltamerge.merge")
+
+Progress = Callable[[str], None]
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Wall times of a merge's steps, in ms; `started` is in seconds of the monotonic clock."""
+
+    started: float
+    source_ms: int
+    scan_ms: int
+    rewrite_ms: int
+
+    @property
+    def elapsed_ms(self) -> int:
+        """Time since the start, in ms."""
+        return int((time.perf_counter() - self.started) * 1000)
+
+
+def merge(
+    spark: Session,
+    table: DeltaLog,
+    spec: MergeSpec,
+    finish: Callable[[MergeOutcome, Timing], Done],
+    tell: Progress = log.debug,
+    source: Source | None = None,
+    sample: int | None = None,
+) -> Done | None:
+    """Merge into the newest version, and `finish`; None when the same transaction id was merged before. `tell` is told each step.
+
+    A `source` is evaluated already. With a `sample` nothing is written: rows are counted, and so many of each clause shown. When
+    another transaction conflicts the line runs again on the newest version, as often as the specification or the session
+    says; so it does when rows of the materialized source are lost. Raises DeltaMergeError; the table is then as it was.
+    """
+    with known_settings(spark, SETTINGS):
+        started, budgets, spec = time.perf_counter(), current_budgets(), with_transaction(spark, spec)
+        given, rereads, tries = source, None, _Tries(retries_of(spark, spec), budgets.lost_sources)
+        while True:
+            snapshot = table.snapshot()
+            if _was_merged(spec, snapshot):
+                done = None
+                break
+            tell("resolving names and types")
+            try:
+                logical = planned(spark, snapshot, spec, rereads)
+                if source is None or spec.source_at is not None:
+                    tell("reading the source")
+                    source, files, readings = _evaluated(logical, budgets)
+                else:
+                    files, readings = prune_by_source(logical, prune(logical), source), ()
+                ready = time.perf_counter()
+                plan = replace(choose(logical, Facts(source.facts, files), budgets), readings=readings)
+                log.info(
+                    "%s: %s", snapshot.store.url, "; ".join((*(f"{s.files} files {s.name}" for s in files.funnel), *plan.lines()))
+                )
+                tell(f"matching {files.funnel[-1].files} of {files.funnel[0].files} files and writing")
+                work = work_on(spark, logical, source, files, budgets, sample)
+                ran = run_attempts(work, plan)
+                if ran.changed is None:
+                    source, rereads = given, ran.attempt.reason
+                    continue
+                executed = int((time.perf_counter() - ready) * 1000)
+                timing = Timing(started, int((ready - started) * 1000), ran.changed.scan_ms, executed - ran.changed.scan_ms)
+                done = finish(outcome_of(work, ran), timing)
+                break
+            except DeltaMergeError as error:
+                tries = tries.after(error)
+                source = given if isinstance(error, SourceLostError) else source
+                log.info("%s: running again: %s", table.store.url, error.detail)
+                tell(f"running again after {error.condition}")
+        if sample is None:
+            forget_transaction(spark)
+        return done
+
+
+def planned(spark: Session, snapshot: Snapshot, spec: MergeSpec, rereads: str | None = None) -> LogicalPlan:
+    """A merge into a snapshot, understood; no job runs. `rereads` says why its source can't be read while it is merged, if so.
+
+    Raises AnalysisError, InvalidArgumentError, UnsupportedTableError.
+    """
+    resolved = resolve(spark, spec, snapshot)
+    resolved = without_unchanged(resolved) if spec.skips_unchanged else resolved
+    wishes = Wishes(strategy_of(spark), rewrite_share_of(spark, snapshot), retries_of(spark, spec) > 0)
+    logical = logical_plan(resolved, wishes)
+    return replace(logical, rereads=rereads or logical.rereads)
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What is known of a merge before its source is evaluated, and the plan that is chosen by it.
+
+    `files` are those that the statement's own predicates leave, `by_bounds` those that the footers of the source's files leave,
+    too.
+    """
+
+    source: InspectedSource
+    files: FileFacts
+    by_bounds: FileFacts
+    plan: PhysicalPlan
+
+
+def prospect_of(logical: LogicalPlan, budgets: Budgets) -> Prospect:
+    """What is known of a merge without a job."""
+    files = prune(logical)
+    wanted = Inspection(
+        logical.source_columns,
+        data_store(logical.resolved.snapshot.store),
+        logical.bounded,
+        logical.rereads is None,
+        may_be_exchanged(logical, budgets),
+        large_source(files, budgets),
+    )
+    source = inspect_source(chosen_rows(logical), wanted, budgets)
+    bounds = source.facts.bounds
+    by_bounds = files if bounds is None else prune_by_bounds(logical, files, bounds)
+    return Prospect(source, files, by_bounds, choose(logical, Facts(source.facts, by_bounds), budgets))
+
+
+def _evaluated(logical: LogicalPlan, budgets: Budgets) -> tuple[Source, FileFacts, tuple[ReadingStep, ...]]:
+    """The source, evaluated once as the plan says, the files that it leaves, and how it was evaluated."""
+    prospect = prospect_of(logical, budgets)
+    source = evaluate(prospect.source, prospect.plan.readings, logical.bounded, budgets)
+    files = prospect.by_bounds if source.facts.is_read_unevaluated else prune_by_source(logical, prospect.files, source)
+    return source, files, prospect.plan.readings
+
+
+@dataclass(frozen=True)
+class _Tries:
+    """How often the line may run again: for conflicts, and for rows of a materialized source that are lost."""
+
+    conflicts: int
+    losses: int
+
+    def after(self, error: DeltaMergeError) -> _Tries:
+        """What is left after an error; raises the error when it is nothing, or running again does not help."""
+        if isinstance(error, SourceLostError):
+            if self.losses > 1:
+                return replace(self, losses=self.losses - 1)
+            raise ExecutionError(
+                "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY",
+                f"Keeping the source of the MERGE statement materialized has failed repeatedly, "
+                f"{current_budgets().lost_sources} times: {error.detail}",
+                hint="Keep executors alive while the merge runs, or write the source to a table and merge that.",
+            ) from error
+        if not error.runs_again or not self.conflicts:
+            raise error
+        return replace(self, conflicts=self.conflicts - 1)
+
+
+def _was_merged(spec: MergeSpec, snapshot: Snapshot) -> bool:
+    if spec.batch is None or spec.batch.application not in snapshot.txns:
+        return False
+    known = snapshot.txns[spec.batch.application].version
+    if known >= spec.batch.version:
+        log.info("batch %d of %s is in %s already (%d)", spec.batch.version, spec.batch.application, snapshot.store.url, known)
+    return known >= spec.batch.version

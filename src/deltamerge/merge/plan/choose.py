@@ -1,0 +1,373 @@
+"""The choice of how a merge runs: facts and budgets in, a physical plan out, with the reason for each thing that it does or not.
+
+Pure: no Spark, no file, no callback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from deltamerge.budgets import Budgets
+from deltamerge.log.commit.clustering import clustering_columns
+from deltamerge.merge.plan.exchange import Layout, Layouts, field_type, is_ranged
+from deltamerge.merge.plan.logical import LogicalPlan, Strategy
+from deltamerge.merge.plan.physical import (
+    Attempt,
+    Broadcast,
+    EvaluateSource,
+    Exchange,
+    PhysicalPlan,
+    Reader,
+    RowFilter,
+    SparkJoin,
+)
+from deltamerge.merge.plan.program import CompiledClause
+from deltamerge.merge.plan.prune import FileFacts
+from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.protocol.schema.char_varchar import sized_texts
+from deltamerge.protocol.schema.types import PrimitiveType, arrow_schema, arrow_type
+from deltamerge.protocol.table.row_tracking import tracking_columns
+from deltamerge.protocol.values.widths import row_width, unpacked_width
+from deltamerge.spark.source.evaluate import Reading, ReadingStep
+from deltamerge.spark.source.facts import Evaluation, SourceFacts
+from deltamerge.spark.source.inspect import is_overestimated
+from deltamerge.spark.stages.target import null_free
+from deltamerge.worker.scan.bloom import hashable
+
+_WHOLE_ROWS = "constraints and generated columns are evaluated over whole rows"
+_OTHER_TYPE = "Arrow does not carry a type of the source"
+_EXCHANGES = (Strategy.RANGE_EXCHANGE, Strategy.HASH_EXCHANGE)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known when a choice is made: of the source, and of the files that may hold matches."""
+
+    source: SourceFacts
+    files: FileFacts
+
+
+def choose(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> PhysicalPlan:
+    """How a merge runs, by what is known. Before the source is evaluated the plan says how it will be, and has an attempt for
+    each way in which that may end.
+    """
+    source, files = facts.source, facts.files
+    readings: tuple[ReadingStep, ...] = ()
+    if source.evaluation is Evaluation.NONE:
+        sent = _exchanges(logical, Facts(source.deferred(), files), budgets)[0] if source.files else ()
+        readings = choose_readings(source, budgets, large_source(files, budgets), logical.rereads, sent)
+        source = source.deferred() if readings[0].reading is Reading.DEFER else replace(source, files=(), bounds=None)
+    exchanges, rejected = _exchanges(logical, Facts(source, files), budgets)
+    broadcasts = _broadcasts(logical, Facts(source, files), budgets, bool(exchanges))
+    attempts: tuple[Attempt, ...] = exchanges
+    if isinstance(broadcasts, str):
+        rejected = ((Strategy.BROADCAST, broadcasts), *rejected)
+    else:
+        attempts = (*broadcasts, *exchanges)
+    return PhysicalPlan(readings, (*attempts, _last(logical, Facts(source, files), budgets, attempts)), rejected)
+
+
+def large_source(files: FileFacts, budgets: Budgets) -> int:
+    """The bytes from which on a source is large beside the table: its keys spare no files."""
+    return int(files.funnel[1].bytes * budgets.deferred_share)
+
+
+def choose_readings(
+    source: SourceFacts, budgets: Budgets, large: int = 0, rereads: str | None = None, sent: Sequence[Exchange] = ()
+) -> tuple[ReadingStep, ...]:
+    """The ways to evaluate a source, best first. One of a `large` number of bytes may be read while it is merged, unless its rows
+    are looked at more than once, which `rereads` gives the reason for; `sent` are the exchanges that would then be possible.
+    """
+    estimate, limit = source.estimate, budgets.collected_bytes
+    if not source.fits_arrow:
+        return (ReadingStep(Reading.CHECKPOINT_IN_SPARK, _OTHER_TYPE),)
+    size = source.bytes or 0
+    files = [ReadingStep(Reading.READ_FILES, f"they have {_size(size)}")]
+    files = files if source.files and source.are_visible and size <= limit else []
+    if estimate is not None and estimate <= budgets.trusted_estimate_bytes:
+        return (*files, ReadingStep(Reading.COLLECT, f"Spark estimates it at {_size(estimate)}"))
+    is_large = estimate is not None and estimate >= large
+    is_overestimate = estimate is not None and is_overestimated(estimate, budgets)
+    if source.is_repeatable and source.files:
+        if is_large and size > limit:
+            return (ReadingStep(Reading.DEFER, f"it has {_size(size)}, more than is collected, and is large beside the table"),)
+        if is_large and size > budgets.trusted_estimate_bytes and sent:
+            return (ReadingStep(Reading.DEFER, "it is large beside the table, and its rows are sent to where they are written"),)
+        if size > limit and source.bounds is not None and sent and sent[0].strategy is Strategy.RANGE_EXCHANGE:
+            return (
+                ReadingStep(Reading.DEFER, "its footers tell the bounds of its keys, and its rows go straight to their files"),
+            )
+    is_countable = source.has_known_widths and not is_overestimate
+    if source.is_repeatable and (is_large or is_countable):
+        count = Reading.COUNT_OR_DEFER if is_large else Reading.COUNT
+        files += [ReadingStep(count, f"Spark's estimate of {_size(estimate or 0)} may be too high")]
+    if rereads:
+        reason = rereads
+    elif estimate is None:
+        reason = "Spark does not know its size"
+    elif is_overestimate and not is_large:
+        reason = "it is small beside the table, whose files its keys may spare"
+    else:
+        reason = "a second reading may give other rows"
+    kind = Reading.CHECKPOINT_AND_COUNT if is_overestimate and source.has_known_widths else Reading.CHECKPOINT
+    return (*files, ReadingStep(kind, reason))
+
+
+def _asked(logical: LogicalPlan) -> str:
+    return f"spark.deltamerge.strategy asks for {logical.strategy.text}"
+
+
+def _broadcasts(logical: LogicalPlan, facts: Facts, budgets: Budgets, exchanged: bool) -> tuple[Broadcast, ...] | str:
+    """The broadcasts to try, or why there are none; `exchanged` says that exchanges are possible."""
+    source, files = facts.source, facts.files
+    if logical.strategy is Strategy.SPARK_JOIN or (exchanged and logical.strategy in _EXCHANGES):
+        return _asked(logical)
+    if logical.resolved.demands:
+        return _WHOLE_ROWS
+    if not logical.pairs:
+        return "the search condition has no equality of a source column and a target column"
+    if not source.fits_arrow:
+        return _OTHER_TYPE
+    if source.evaluation is Evaluation.DEFERRED:
+        return "the source is read while it is merged"
+    if source.evaluation is Evaluation.MATERIALIZED:
+        return f"the source has {_size(source.bytes or 0)}, and at most {_size(budgets.collected_bytes)} are collected"
+    if source.evaluation is Evaluation.COLLECTED and files.lookup is None:
+        return "equal keys can't be told by numbers of 64 bits"
+    reason = f"the source is collected if it has at most {_size(budgets.collected_bytes)}"
+    if source.evaluation is Evaluation.COLLECTED:
+        reason = f"the source is collected, {source.rows:,} rows"
+    elif source.estimate is not None and source.estimate <= budgets.trusted_estimate_bytes:
+        reason = "the source is collected"
+    early = _early_columns(logical, facts, budgets)
+    if isinstance(early, str):
+        return (Broadcast(f"{reason}; what updates keep is read afterwards: {early}"),)
+    if not early:
+        return (Broadcast(reason),)
+    return Broadcast(f"{reason}; what updates keep may fit", early), Broadcast("what updates keep may not fit")
+
+
+def _early_columns(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> tuple[str, ...] | str:
+    """The columns that updates keep, to be read together with the keys of matched rows, or why they are not; () where none is
+    read.
+
+    They are not where files are written again anyway, not every matched row is updated, or a row is more than its columns as
+    they are read.
+    """
+    resolved, matched = logical.resolved, logical.program.of(Side.MATCHED)
+    names = resolved.schema.names
+    updates = [compiled.program.values for compiled in matched if compiled.clause.action is Action.UPDATE]
+    kept = tuple(name for name in names if any(name not in values for values in updates))
+    if not kept or not logical.rewrite_share:
+        return ()
+    last = matched[-1].clause
+    if last.condition is not None or last.action is not Action.UPDATE:
+        return "not every matched row is updated"
+    if not set(names) - matched[-1].program.values.keys():
+        return "the last update sets all columns"
+    if logical.feed:
+        return "the change data feed takes whole rows"
+    if logical.by_source is not None:
+        return "rows without a match are looked at, too"
+    if not logical.equi_only:
+        return "the search condition is more than equalities of columns"
+    snapshot = resolved.snapshot
+    if resolved.metadata is not None:
+        return "the schema changes"
+    if tracking_columns(snapshot.protocol, snapshot.metadata) is not None:
+        return "rows have ids"
+    if any(text.padded for text in sized_texts(resolved.schema)) or any(null_free(resolved.schema)):
+        return "a column is written otherwise than it is read"
+    width = unpacked_width(facts.files.bytes // max(1, facts.files.rows), len(names))
+    size = (facts.source.rows or 0) * width
+    return kept if size <= budgets.early_bytes else f"it may take {_size(size)}"
+
+
+def _exchanges(
+    logical: LogicalPlan, facts: Facts, budgets: Budgets
+) -> tuple[tuple[Exchange, ...], tuple[tuple[Strategy, str], ...]]:
+    """The exchanges to try, and why others are not."""
+    blocker = _exchange_blocker(logical, budgets)
+    blocker = blocker or (None if facts.files.count else "no file is left to be looked into")
+    blocker = blocker or (None if facts.source.fits_arrow else _OTHER_TYPE)
+    if blocker is not None:
+        return (), tuple((strategy, blocker) for strategy in _EXCHANGES)
+    layouts = Layouts(logical, facts.files, budgets)
+    by_range = _exchange(logical, facts, budgets, layouts, hash_tasks=0)
+    by_hash = _exchange(logical, facts, budgets, layouts, hash_tasks=layouts.hash_tasks(facts.source.bytes or 0))
+    if logical.strategy in _EXCHANGES:
+        asked, instead = (by_range, by_hash) if logical.strategy is Strategy.RANGE_EXCHANGE else (by_hash, by_range)
+        return _with_fallbacks(asked, facts.source, budgets), ((instead.strategy, _asked(logical)),)
+    has_ranges = layouts.best.overlap <= budgets.range_overlap
+    candidate, other = (by_range, Strategy.HASH_EXCHANGE) if has_ranges else (by_hash, Strategy.RANGE_EXCHANGE)
+    why = "files have ranges of keys of their own"
+    if not has_ranges:
+        why = f"a source row would go to {layouts.best.overlap:.1f} tasks on average"
+    blocker = None if has_ranges else _no_hash(by_hash, layouts, facts.source, budgets)
+    blocker = blocker or _too_wide(logical, facts, layouts.best, candidate, budgets)
+    if blocker is None:
+        return _with_fallbacks(candidate, facts.source, budgets), ((other, why),)
+    return (), tuple(sorted(((candidate.strategy, blocker), (other, why)), key=lambda pair: _EXCHANGES.index(pair[0])))
+
+
+def may_be_exchanged(logical: LogicalPlan, budgets: Budgets) -> bool:
+    """Whether rows of the source may be sent to tasks, whatever is known of source and files."""
+    return _exchange_blocker(logical, budgets) is None
+
+
+def _exchange_blocker(logical: LogicalPlan, budgets: Budgets) -> str | None:
+    """Why rows of the source can't be sent, whatever the files are; None where they can."""
+    resolved = logical.resolved
+    if logical.strategy not in (Strategy.AUTO, *_EXCHANGES):
+        return _asked(logical)
+    if resolved.demands:
+        return _WHOLE_ROWS
+    if resolved.identities:
+        return "identity columns are numbered"
+    if resolved.asked is not None:
+        return "skipUnchanged() compares whole rows"
+    if resolved.snapshot.partition_columns:
+        return "the table is partitioned"
+    for compiled in logical.program.clauses:
+        if (blocker := _clause_blocker(compiled)) is not None:
+            return blocker
+    if not logical.equi_only:
+        return "the search condition is more than equalities of columns"
+    if len(logical.pairs) > budgets.exchange_keys:
+        return f"there are more than {budgets.exchange_keys} key columns"
+    for pair in logical.pairs:
+        target, source = (
+            arrow_type(field_type(schema, name))
+            for schema, name in ((resolved.scope.target, pair.target), (resolved.scope.source, pair.source))
+        )
+        are_whole = pa.types.is_integer(target) and pa.types.is_integer(source)
+        if pair.null_safe:
+            return "the search condition compares nulls (<=>)"
+        if not (source.equals(target) or (are_whole and source.bit_width <= target.bit_width)):
+            return f"{pair.target} and {pair.source} have different types"
+    if not any(is_ranged(resolved.scope.target, pair) for pair in logical.pairs):
+        return "no key is a whole number, a date or a timestamp"
+    return None
+
+
+def _clause_blocker(compiled: CompiledClause) -> str | None:
+    clause = compiled.clause
+    if clause.condition is not None:
+        return "a clause has a condition"
+    if clause.side is Side.BY_SOURCE and clause.action is not Action.DELETE:
+        return "a NOT MATCHED BY SOURCE clause updates"
+    for column, origin in compiled.program.values.items():
+        if origin is not None and origin.side != "source":
+            return f"the value of {column} is no column of the source"
+    return None
+
+
+def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Layouts, hash_tasks: int) -> Exchange:
+    """The exchange by the best layout, as it is if workers read the source, and few of its columns are sent if that is enough."""
+    layout, program = layouts.best, logical.program
+    matched, inserts = (next(iter(program.of(side)), None) for side in (Side.MATCHED, Side.NOT_MATCHED))
+    needed = {pair.source for pair in logical.pairs} | set(matched.program.columns("source") if matched else ())
+    few = inserts is not None and 2 * len(needed) <= len(inserts.program.columns("source"))
+    moves = bool(hash_tasks and facts.source.files) and _updates_whole_rows(logical, matched, inserts)
+    key_only = sorted(pair.source for pair in logical.pairs) if moves else sorted(needed) if few else []
+    if not hash_tasks:
+        reason = f"a source row goes to {layout.overlap:.1f} tasks on average, by ranges of {layout.key}"
+        return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, key_only=tuple(key_only))
+    keys = tuple((hashed.pair.target, hashed.pair.source) for hashed in layouts.hashed)
+    reason = "files have no ranges of keys of their own" if logical.strategy is Strategy.AUTO else _asked(logical)
+    return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, hash_tasks, tuple(key_only), moves)
+
+
+def _updates_whole_rows(logical: LogicalPlan, matched: CompiledClause | None, inserts: CompiledClause | None) -> bool:
+    """Whether an updated row is a whole source row, and nothing ties it to its place: it may be deleted, and inserted
+    elsewhere.
+    """
+    after = logical.resolved.after
+    if (
+        matched is None
+        or logical.feed
+        or tracking_columns(after.protocol, after.metadata) is not None
+        or clustering_columns(after)
+    ):
+        return False
+    values = matched.program.values
+    return values.keys() == set(logical.resolved.schema.names) and (inserts is None or inserts.program.values == values)
+
+
+def _no_hash(exchange: Exchange, layouts: Layouts, source: SourceFacts, budgets: Budgets) -> str | None:
+    if not source.files:
+        return "Spark reads the source, and joins it as fast as it would send it twice"
+    possible = budgets.hash_keys_per_task * exchange.hash_tasks
+    if len(layouts.hashed) < len(layouts.logical.pairs):
+        possible = max(possible, budgets.hash_column_keys)
+    span = layouts.hash_span
+    if span >= possible:
+        return None
+    if not span:
+        return "nothing says how many different keys there are"
+    return f"there are at most {span:,} different keys, too few for {exchange.hash_tasks} tasks"
+
+
+def _too_wide(logical: LogicalPlan, facts: Facts, layout: Layout, exchange: Exchange, budgets: Budgets) -> str | None:
+    """Whether the rows that change a task's files may be too large, or more columns would be sent than a join moves."""
+    source = facts.source
+    if exchange.key_only and not source.files:
+        return "few columns of the source are needed to match, and Spark would send them all"
+    rows, size = source.rows or 0, source.bytes or 0
+    sent = row_width(arrow_schema(logical.resolved.scope.source.select(list(logical.source_columns))))
+    # Each source row changes one row, mostly; where it changes many, the task says that it buffers too much. Collected rows that
+    # were not matched in the driver do change many.
+    may_be_all = logical.program.of(Side.BY_SOURCE) or source.evaluation is Evaluation.COLLECTED or not rows
+    most = layout.most_rows if may_be_all else min(layout.most_rows, rows)
+    total = most * max(sent, size // max(1, rows))
+    if total <= budgets.exchange_task_rows_bytes:
+        return None
+    return f"the rows that change in a task's files may take {_size(total)}"
+
+
+def _with_fallbacks(exchange: Exchange, source: SourceFacts, budgets: Budgets) -> tuple[Exchange, ...]:
+    """The exchange with few columns, with all that workers read, and with those that Spark reads, as far as it is possible."""
+    by_spark = replace(exchange, key_only=(), update_as_delete_insert=False)
+    if not source.files:
+        return (by_spark,)
+    attempts = []
+    if exchange.key_only and (source.rows or 0) <= budgets.position_rows:
+        attempts = [replace(exchange, reader=Reader.WORKERS)]
+    reason = "a source row may match several target rows" if exchange.update_as_delete_insert and attempts else exchange.reason
+    attempts += (
+        [replace(by_spark, reader=Reader.WORKERS, reason=reason)] if not attempts or exchange.update_as_delete_insert else []
+    )
+    by_spark = replace(by_spark, reason="workers may not read a file of the source as Spark does")
+    return tuple(attempts) if source.is_read_unevaluated else (*attempts, by_spark)
+
+
+def _last(logical: LogicalPlan, facts: Facts, budgets: Budgets, before: Sequence[Attempt]) -> Attempt:
+    """What is always possible."""
+    source, files = facts.source, facts.files
+    if source.is_read_unevaluated:
+        return EvaluateSource("files of the table were pruned by what the footers of the source's files say")
+    reason = "it is always possible, and spills to disk" if before else "nothing else is possible"
+    if files.row_filter is not None:
+        return SparkJoin(reason, RowFilter.KEYS)
+    rows = source.rows or 0
+    is_known = source.evaluation is Evaluation.MATERIALIZED and 0 < rows <= budgets.bloom_keys and any(hashed_keys(logical))
+    is_worth_it = is_known and files.count and files.rows >= budgets.bloom_rows_per_key * rows
+    return SparkJoin(reason, RowFilter.BLOOM if is_worth_it else RowFilter.NONE)
+
+
+def hashed_keys(logical: LogicalPlan) -> Iterable[bool]:
+    """Which of the keys can be in a Bloom filter: those whose equal values are equal integers."""
+    types = (logical.resolved.scope.target.find(pair.target, case_sensitive=True) for pair in logical.keys)
+    return [found is not None and isinstance(found.type, PrimitiveType) and hashable(arrow_type(found.type)) for found in types]
+
+
+def _size(count: int) -> str:
+    """Bytes in words."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1 << 10:
+            return f"{count} {unit}"
+        count >>= 10
+    return f"{count} GB"

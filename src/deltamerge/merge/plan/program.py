@@ -1,0 +1,135 @@
+"""The clause programme: for each clause and column where the value comes from. Compiled once, whichever way rows are matched.
+
+What is copied, from the source or from the target, never leaves Arrow; Spark evaluates all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from sqlglot import exp
+
+from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
+from deltamerge.merge.resolve.scope import Scope
+from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.protocol.schema.types import StructType
+from deltamerge.spark.expressions.casts import same_type
+from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.session.schema import spark_type
+from deltamerge.spark.stages.changes import ClauseQuery
+from deltamerge.spark.stages.evaluate import value_name
+from deltamerge.worker.join.clauses import ClauseProgram, Origin
+from deltamerge.worker.join.clauses import Side as Origins
+from deltamerge.worker.write.rewrite import ClauseAction
+
+
+@dataclass(frozen=True)
+class CompiledClause:
+    """A clause with its programme; `evaluated` are the values, by column, that are no copies."""
+
+    clause: ResolvedClause
+    program: ClauseProgram
+    evaluated: Mapping[str, ColumnValue]
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """What Spark must evaluate: the condition, and the values that are no copies."""
+        condition = [] if self.clause.condition is None else [self.clause.condition]
+        return [*condition, *(value.value for value in self.evaluated.values())]
+
+    @property
+    def query(self) -> ClauseQuery:
+        """What Spark is asked of rows that are at hand: which clause applies, and the values that are no copies."""
+        values = {name: (value.value, value.type) for name, value in self.evaluated.items()}
+        return ClauseQuery(self.clause.number, self.clause.condition, values)
+
+    @property
+    def whole_query(self) -> ClauseQuery:
+        """What Spark is asked where it joins: all values."""
+        values = {value.column: (value.value, value.type) for value in self.clause.values}
+        return ClauseQuery(self.clause.number, self.clause.condition, values)
+
+    @property
+    def action(self) -> ClauseAction:
+        """What a task does with a row of the clause."""
+        sets = frozenset(self.program.values) if self.clause.action is Action.UPDATE else frozenset[str]()
+        return ClauseAction(self.clause.action.value, sets)
+
+
+@dataclass(frozen=True)
+class Program:
+    """All clauses of a merge, compiled. `schema` is the target's after the merge."""
+
+    clauses: tuple[CompiledClause, ...]
+    schema: StructType
+
+    def of(self, side: Side) -> list[CompiledClause]:
+        """The clauses about one kind of rows, in order."""
+        return [compiled for compiled in self.clauses if compiled.clause.side is side]
+
+    @cached_property
+    def written(self) -> StructType:
+        """The columns that any clause sets."""
+        names = {name for compiled in self.clauses for name in compiled.program.values}
+        return self.schema.select([name for name in self.schema.names if name in names])
+
+    @property
+    def actions(self) -> tuple[ClauseAction, ...]:
+        """What a task does with the rows of each clause."""
+        return tuple(compiled.action for compiled in self.clauses)
+
+    def expressions(self, side: Side) -> list[Expression]:
+        """What Spark must evaluate for one kind of rows."""
+        return [expression for compiled in self.of(side) for expression in compiled.expressions]
+
+    def with_all_columns(self) -> Program:
+        """The programme with updates that set every column, those they keep to what they are."""
+        return replace(self, clauses=tuple(_whole(compiled, self.schema.names) for compiled in self.clauses))
+
+
+def compile_clauses(resolved: ResolvedMerge) -> Program:
+    """The programme of a resolved merge."""
+    scopes = {
+        Side.MATCHED: resolved.scope,
+        Side.NOT_MATCHED: resolved.scope.source_alone,
+        Side.BY_SOURCE: resolved.scope.target_alone,
+    }
+    return Program(tuple(_compiled(clause, resolved, scopes[clause.side]) for clause in resolved.clauses), resolved.schema)
+
+
+def copied(clauses: Iterable[CompiledClause], side: Origins) -> list[str]:
+    """The columns of one side that clauses copy."""
+    return list(dict.fromkeys(name for compiled in clauses for name in compiled.program.columns(side)))
+
+
+def _compiled(clause: ResolvedClause, resolved: ResolvedMerge, scope: Scope) -> CompiledClause:
+    values: dict[str, Origin | None] = {}
+    evaluated = {}
+    for value in clause.values:
+        if isinstance(value.value.tree, exp.Null):
+            values[value.column] = None
+            continue
+        origin = _copy(value, resolved, scope)
+        if origin is None:
+            evaluated[value.column] = value
+            origin = Origin("evaluated", value_name(clause.number, value.column))
+        values[value.column] = origin
+    return CompiledClause(clause, ClauseProgram(clause.number, values), evaluated)
+
+
+def _copy(value: ColumnValue, resolved: ResolvedMerge, scope: Scope) -> Origin | None:
+    """The column that a value is a plain copy of; None where Spark must evaluate it."""
+    found = scope.reference(value.value.tree)
+    field = resolved.schema.find(value.column, case_sensitive=True)
+    if found is None or len(found.path) > 1 or field is None or not same_type(value.type, spark_type(field.type)):
+        return None
+    return Origin(found.side, found.path[0])
+
+
+def _whole(compiled: CompiledClause, names: Iterable[str]) -> CompiledClause:
+    if compiled.clause.action is not Action.UPDATE:
+        return compiled
+    values = {name: Origin("target", name) for name in names if name not in compiled.program.values}
+    return replace(compiled, program=replace(compiled.program, values={**compiled.program.values, **values}))

@@ -1,0 +1,94 @@
+"""What the session and the table ask of a merge, checked. Raises InvalidArgumentError for a value that can't be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deltamerge.errors import InvalidArgumentError
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.merge.plan.logical import REWRITE_SHARE, Strategy
+from deltamerge.merge.resolve.evolve import AUTO_MERGE
+from deltamerge.merge.statement.clauses import Batch, MergeSpec
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import CASE_SENSITIVE, TIME_ZONE, setting
+from deltamerge.spark.source.inspect import READ_SETTINGS
+
+STRATEGY = "spark.deltamerge.strategy"
+SHARE = "spark.deltamerge.rewriteShare"
+SHARE_PROPERTY = "deltamerge.rewriteShare"
+RETRIES = "spark.deltamerge.conflictRetries"
+_APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+# All that a merge asks of the session, which is read together.
+SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, CASE_SENSITIVE, TIME_ZONE, *READ_SETTINGS)
+_ALIASES = {
+    "arrow": Strategy.BROADCAST,
+    "route": Strategy.RANGE_EXCHANGE,
+    "meet": Strategy.HASH_EXCHANGE,
+    "join": Strategy.SPARK_JOIN,
+}
+
+
+def strategy_of(spark: Session) -> Strategy:
+    """The strategy that the session asks for."""
+    value = setting(spark, STRATEGY, Strategy.AUTO.value)
+    try:
+        return _ALIASES.get(value) or Strategy(value)
+    except ValueError as error:
+        known = ", ".join(strategy.value for strategy in Strategy)
+        message = f"The setting {STRATEGY} is {value!r}."
+        raise InvalidArgumentError("DELTAMERGE_INVALID_STRATEGY", message, hint=f"One of {known}.") from error
+
+
+def rewrite_share_of(spark: Session, snapshot: Snapshot) -> float:
+    """The session's share of a file's rows that may be gone, the table's own, or the default, in this order."""
+    where = f"setting {SHARE}"
+    value = setting(spark, SHARE, "")
+    if not value:
+        where, value = f"table property {SHARE_PROPERTY}", snapshot.properties.values.get(SHARE_PROPERTY, str(REWRITE_SHARE))
+    try:
+        found = float(value)
+    except ValueError:
+        found = -1.0
+    if 0 <= found <= 1:
+        return found
+    message = f"The {where} is {value!r}."
+    raise InvalidArgumentError("DELTAMERGE_INVALID_SHARE", message, hint="A number from 0 (always rewrite) to 1 (never).")
+
+
+def retries_of(spark: Session, spec: MergeSpec) -> int:
+    """How often the merge is run again after a conflict."""
+    if spec.retries is not None:
+        return spec.retries
+    value = setting(spark, RETRIES, "0")
+    if value.isdecimal():
+        return int(value)
+    message = f"The setting {RETRIES} is {value!r}."
+    raise InvalidArgumentError("DELTAMERGE_INVALID_RETRIES", message, hint="How often to run again: 0, 1, 2 ..")
+
+
+def with_transaction(spark: Session, spec: MergeSpec) -> MergeSpec:
+    """The specification with the transaction id that the session names, as delta-spark reads it, unless it has one."""
+    application, version = setting(spark, _APPLICATION, ""), setting(spark, _VERSION, "")
+    if spec.batch is not None or not (application and version):
+        if bool(application) != bool(version) and spec.batch is None:
+            raise _incomplete_transaction(application, version)
+        return spec
+    try:
+        return replace(spec, batch=Batch(application, int(version)))
+    except ValueError as error:
+        raise _incomplete_transaction(application, version) from error
+
+
+def _incomplete_transaction(application: str, version: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
+        f"Invalid options for idempotent writes: {_APPLICATION} is {application!r} and {_VERSION} is {version!r}.",
+        hint="Set both, the version as a whole number, or neither.",
+    )
+
+
+def forget_transaction(spark: Session) -> None:
+    """Forget the version that the session names, when the session asks for that."""
+    if setting(spark, _RESET, "false").lower() == "true":
+        spark.conf.unset(_VERSION)

@@ -1,0 +1,115 @@
+"""Pairs of target rows and source rows with equal keys, by the ids of their keys: numbers from 0 on, one for each different
+key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Indices = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+# A target row that two source rows match is ambiguous, and more of them make no difference.
+_MOST_MATCHES = 2
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Pairs of a `target` row and a `source` row, both by their index, ordered by target row; of the source rows of one key two
+    at most are paired. `matched` says which source rows have a match, paired or not.
+    """
+
+    target: Indices = field(repr=False)
+    source: Indices = field(repr=False)
+    matched: Flags = field(repr=False)
+
+
+class MatchCounts:
+    """How often each target row has been matched, by its position."""
+
+    def __init__(self) -> None:
+        self._counts: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+
+    def add(self, positions: Indices) -> Flags:
+        """Which of these matches, ordered by position, are the first or the second of their row."""
+        if not len(positions):
+            return np.zeros(0, np.bool_)
+        counts = self._up_to(int(positions[-1]))
+        nth = counts[positions] + np.arange(len(positions)) - np.searchsorted(positions, positions)
+        counts[positions] = np.minimum(nth + 1, _MOST_MATCHES)
+        self._counts = counts
+        return np.asarray(nth < _MOST_MATCHES)
+
+    def without_match(self, positions: Indices) -> Indices:
+        """The positions that were never matched."""
+        return np.asarray(positions[self._up_to(int(positions.max(initial=-1)))[positions] == 0])
+
+    def _up_to(self, last: int) -> npt.NDArray[np.uint8]:
+        return np.pad(self._counts, (0, max(0, last + 1 - len(self._counts))))
+
+
+def left_out(count: int, used: Indices) -> Indices:
+    """Of the numbers below `count` those that are not `used`."""
+    alone = np.ones(count, np.bool_)
+    alone[used] = False
+    return np.flatnonzero(alone)
+
+
+def matches_of(target_ids: Any, source_ids: pa.Array) -> Matches:
+    """The matches of rows with these key ids, null for keys that can't match."""
+    pairs = pairs_of(target_ids, _first_of_each(source_ids))
+    assert pairs is not None
+    matched = pc.and_(pc.is_in(source_ids, value_set=pc.unique(target_ids.drop_null())), source_ids.is_valid())
+    return Matches(*pairs, np.asarray(matched.to_numpy(zero_copy_only=False)))
+
+
+def pairs_of(target_ids: Any, source_ids: pa.Array, most: int | None = None) -> tuple[Indices, Indices] | None:
+    """All pairs of a target row and a source row with the same key id, ordered by target row; None when there are more than
+    `most`.
+
+    A target row's id may also be -1 for a key that the source does not have.
+    """
+    order, starts, counts = _by_id(source_ids)
+    ids = pc.fill_null(target_ids, -1).to_numpy()
+    target = np.flatnonzero(ids >= 0)
+    ids = ids[target]
+    repeats = counts[ids] if len(counts) else np.zeros(0, np.int64)
+    total = int(repeats.sum())
+    if most is not None and total > most:
+        return None
+    pair = np.repeat(np.arange(len(repeats)), repeats)
+    ends = np.cumsum(repeats)
+    within = np.arange(total) - np.repeat(ends - repeats, repeats)
+    return target[pair], order[starts[ids[pair]] + within]
+
+
+def is_repeated(sorted_keys: Indices) -> Flags:
+    """Which of some sorted keys come after as many equal ones as are paired."""
+    repeated = np.zeros(len(sorted_keys), np.bool_)
+    repeated[_MOST_MATCHES:] = sorted_keys[_MOST_MATCHES:] == sorted_keys[:-_MOST_MATCHES]
+    return repeated
+
+
+def _first_of_each(ids: pa.Array) -> pa.Array:
+    """The key ids, those of rows that are not paired made null."""
+    order, starts, counts = _by_id(ids)
+    if not len(counts) or counts.max() <= _MOST_MATCHES:
+        return ids
+    nth = np.arange(len(order)) - np.repeat(starts, counts)
+    often = np.zeros(len(ids), np.bool_)
+    often[order[nth >= _MOST_MATCHES]] = True
+    return pc.if_else(pa.array(often), pa.scalar(None, ids.type), ids)
+
+
+def _by_id(ids: pa.Array) -> tuple[Indices, Indices, Indices]:
+    """Source rows ordered by key id, and for each id where its rows start and how many there are."""
+    valid = np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False))
+    values: np.ndarray[Any, Any] = ids.drop_null().to_numpy(zero_copy_only=False)
+    counts = np.bincount(values).astype(np.int64) if len(values) else np.zeros(0, np.int64)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64) if len(counts) else counts
+    return valid[np.argsort(values, kind="stable")], starts, counts

@@ -1,0 +1,183 @@
+"""The tasks of a range exchange: each writes some files of the table, and all source rows that can match theirs come to it.
+
+Source rows are matched as they come, a chunk at a time; what a task buffers are the rows that change in its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from deltamerge.budgets import DEFAULTS, Budgets
+from deltamerge.protocol.values.widths import least_width
+from deltamerge.worker.join.buffers import Buffer, Chunk
+from deltamerge.worker.join.clauses import ClauseProgram, change_schema, changed_rows, copied_pieces, copied_rows
+from deltamerge.worker.join.matching import Indices, MatchCounts, Matches, matches_of
+from deltamerge.worker.join.partitioning import KeyRanges, key_numbers
+from deltamerge.worker.scan.keys import KeyFilter, build_filter
+from deltamerge.worker.scan.scan import KEY_ID, ROW, FileTask, ScanSpec, scan_file
+from deltamerge.worker.scan.source import BIN, POSITION
+from deltamerge.worker.scan.streams import read_stream
+
+SourceKeys = tuple[KeyFilter, pa.Array]
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """How the tasks of an exchange match rows, and what the clauses do with them.
+
+    `pairs` are the key columns of target and source, `key` is the source's column that `ranges` are about. `scan` reads the
+    target's key columns; `written` are the columns that clauses set. A clause that is None does nothing; `by_source` deletes.
+    With `positions_only` rows to be inserted are not sent on but reported, by BIN and POSITION, and so are, with
+    `update_as_delete_insert`, the source rows of updates, whose clause then deletes.
+    """
+
+    scan: ScanSpec
+    pairs: tuple[tuple[str, str], ...]
+    key: str
+    ranges: KeyRanges
+    written: pa.Schema
+    matched: ClauseProgram | None = None
+    inserts: ClauseProgram | None = None
+    by_source: ClauseProgram | None = None
+    positions_only: bool = False
+    update_as_delete_insert: bool = False
+    budgets: Budgets = DEFAULTS
+
+    @property
+    def changes(self) -> pa.Schema:
+        """The schema of changed rows."""
+        return change_schema(self.written)
+
+
+class RangeJoin:
+    """A task that writes files: `changes` of the source rows that come to it, then the `positions` of rows to be inserted."""
+
+    def __init__(self, spec: JoinSpec, files: Mapping[int, FileTask]) -> None:
+        self._spec = spec
+        self._files = files
+        self._task = -1
+        self._own: tuple[int, ...] = ()
+        self._waiting = Chunk(spec.budgets)
+        self._changed: dict[int, list[pa.Table]] = {}
+        self._counts: dict[int, MatchCounts] = {}
+        self._inserted: list[pa.Table] = []
+        self._buffer = Buffer(spec.budgets.exchange_buffer_bytes)
+        self._width = least_width(spec.changes)
+
+    def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of `SHUFFLED` in, changed rows out: inserted ones first, then those of each of the task's files by position."""
+        for batch in batches:
+            for task, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+                self._start(task)
+                if payload.is_valid:
+                    yield from self._take(read_stream(payload))
+        yield from self._finish()
+
+    def positions(self) -> Iterator[tuple[int, Indices]]:
+        """The source rows to be inserted that `changes` did not give: for each bin of the source their positions, ascending."""
+        yield from positions_by_bin(self._inserted)
+
+    def _start(self, task: int) -> None:
+        if self._task < 0:
+            files = self._spec.ranges.files
+            self._task, self._own = task, files[task] if task < len(files) else ()
+            self._changed = {file: [] for file in self._own}
+            self._counts = {file: MatchCounts() for file in self._own}
+
+    def _take(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Source rows; yields inserted ones."""
+        if self._waiting.add(rows):
+            yield from self._match(self._waiting.take())
+
+    def _finish(self) -> Iterator[pa.RecordBatch]:
+        """What is left to be inserted, then the changes of the files, file by file, in the order of their rows."""
+        rest = self._waiting.take()
+        if rest is not None:
+            yield from self._match(rest)
+        for file in self._own:
+            changed = self._changed.pop(file)
+            changed += self._deleted(file)
+            if changed:
+                rows = pa.concat_tables(changed)
+                yield from (rows.sort_by(ROW) if len(changed) > 1 else rows).to_batches()
+
+    def _match(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        spec, source = self._spec, rows.combine_chunks()
+        keys = source_keys(spec, source)
+        matched = np.zeros(source.num_rows, np.bool_)
+        for file in self._own:
+            matches, positions = self._matches(keys, file)
+            if not len(positions):
+                continue
+            first = self._counts[file].add(positions)
+            if spec.matched is not None and first.any():
+                chosen, size = matches.source[first], spec.budgets.piece_bytes
+                for changed in copied_pieces(spec.matched, spec.changes, source, chosen, file, positions[first], size):
+                    self._buffer.add(changed)
+                    self._changed[file].append(changed)
+            matched |= matches.matched
+        if spec.inserts is not None:
+            alone = self._unmatched(source, np.flatnonzero(~matched))
+            if spec.positions_only:
+                self._inserted.append(source.select([BIN, POSITION]).take(pa.array(alone)))
+            else:
+                yield from copied_rows(spec.inserts, spec.changes, source, alone).to_batches()
+
+    def _matches(self, keys: SourceKeys, file: int) -> tuple[Matches, Indices]:
+        """The matches of source rows and a file's rows, and the positions of these."""
+        scan = replace(self._spec.scan, keys=keys[0], with_key_ids=True)
+        found = pa.Table.from_batches(scan_file(scan, self._files[file]), scan.output)
+        self._buffer.expect(int(found.num_rows * self._width))
+        matches = matches_of(found.column(KEY_ID), keys[1])
+        return matches, found.column(ROW).to_numpy()[matches.target]
+
+    def _unmatched(self, source: pa.Table, alone: Indices) -> Indices:
+        """Of the source rows `alone`, that match none of the task's files, those that match no other file either.
+
+        Those that fall into several tasks' ranges are left to the first of them.
+        """
+        if not self._own:
+            return alone
+        ranges = self._spec.ranges
+        keys, _ = key_numbers(source.column(self._spec.key).take(pa.array(alone)))
+        first, last = ranges.covering(keys)
+        decided = first == self._task
+        alone, last = alone[decided], last[decided]
+        for task in range(self._task + 1, int(last.max(initial=0))):
+            for file in ranges.files[task]:
+                chosen = np.flatnonzero(last > task)
+                if not len(chosen):
+                    break
+                matches, _ = self._matches(source_keys(self._spec, source.take(pa.array(alone[chosen]))), file)
+                alone, last = np.delete(alone, chosen[matches.matched]), np.delete(last, chosen[matches.matched])
+        return alone
+
+    def _deleted(self, file: int) -> list[pa.Table]:
+        """The rows of a file without a match, which a NOT MATCHED BY SOURCE clause deletes."""
+        spec = self._spec
+        if spec.by_source is None:
+            return []
+        scan = replace(spec.scan, schema=pa.schema([]))
+        rows = [batch.column(ROW).to_numpy() for batch in scan_file(scan, self._files[file])]
+        gone = self._counts.pop(file).without_match(np.concatenate([np.zeros(0, np.int64), *rows]))
+        return [changed_rows(spec.by_source, spec.changes, len(gone), {}, file, gone)] if len(gone) else []
+
+
+def source_keys(spec: JoinSpec, source: pa.Table) -> SourceKeys:
+    """What the keys of source rows are looked up by, and each row's key id."""
+    types = {name: spec.scan.schema.field(name).type for name, _ in spec.pairs}
+    arrays = [source.column(name).combine_chunks().cast(types[target]) for target, name in spec.pairs]
+    return build_filter([target for target, _ in spec.pairs], arrays, [False] * len(arrays))
+
+
+def positions_by_bin(found: list[pa.Table]) -> Iterator[tuple[int, Indices]]:
+    """For each bin of the source the positions found in it, ascending."""
+    if found:
+        rows = pa.concat_tables(found)
+        bins, positions = rows.column(BIN).to_numpy(), rows.column(POSITION).to_numpy()
+        for number in np.flatnonzero(np.bincount(bins)).tolist():
+            yield number, np.sort(positions[bins == number])

@@ -1,0 +1,102 @@
+"""How changed rows are cut into pieces of work: by file when files are rewritten, in as few as fit when rows are marked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltamerge.budgets import Budgets
+from deltamerge.merge.execute.sink import _by_partition, _pieces, _read_bytes, _together
+from deltamerge.worker.scan.scan import FILE, ROW, FileTask
+from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
+from tests.unit.worker.data import examples, vector_of, write_spec
+
+SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
+DELETE, PART, WHOLE = (
+    ClauseAction("delete"),
+    ClauseAction("update", frozenset({"id"})),
+    ClauseAction("update", frozenset(SCHEMA.names)),
+)
+
+
+def changes(*files: int | None, clause: int = 0) -> pa.Table:
+    """A modified row for each file named, ordered by file, inserts last."""
+    rows = list(range(len(files)))
+    return pa.table(
+        {FILE: pa.array(files, pa.int32()), ROW: pa.array(rows, pa.int64()), CLAUSE: pa.array([clause] * len(rows), pa.int32())}
+    )
+
+
+@examples
+@given(st.lists(st.integers(0, 5) | st.none(), max_size=20), st.integers(1, 200), st.integers(1, 40))
+def test_bundles_are_all_rows_in_order_and_split_no_file(files: list[int | None], most: int, each: int) -> None:
+    table = changes(*sorted(files, key=lambda file: (file is None, file)))
+    found = [piece for _, piece in _pieces(table, 64 << 20)]
+    bundles = _together(found, [(piece.nbytes, each) for piece in found], (most, 100))
+    assert pa.concat_tables([table.slice(0, 0), *bundles]).equals(table)
+    owners = [{file for file in bundle[FILE].to_pylist() if file is not None} for bundle in bundles]
+    assert sum(map(len, owners)) == len(set().union(*owners))
+    assert all(bundle.num_rows for bundle in bundles)
+
+
+def test_small_changes_of_many_files_are_one_piece() -> None:
+    table = changes(0, 0, 3, 7, None, None)
+    pieces = [piece for _, piece in _pieces(table, 64 << 20)]
+    assert len(_together(pieces, [(1,)] * 4, (4,))) == 1
+    assert [len(piece) for piece in _together(pieces, [(9,), (1,), (2,), (1,)], (3,))] == [2, 2, 2]
+
+
+def test_what_is_small_of_a_partition_is_one_piece(tmp_path: Path) -> None:
+    partitioned = pa.schema([("p", pa.string()), ("id", pa.int64())])
+    tasks = {file: FileTask(file, f"{file}", {"p": pa.scalar(p)}) for file, p in enumerate(["a", "b", None, "b", "a"])}
+    spec = ChangeSpec(
+        replace(write_spec(tmp_path, partitioned, ["p"]), budgets=Budgets(small_files_bytes=2_000)), (WHOLE,), tasks
+    )
+    table = changes(0, 1, 2, 3, 4, 4, None, None, None, None).append_column("p", pa.array([None] * 6 + ["b", "c", None, "b"]))
+    parts = _by_partition(spec, _pieces(table, 64 << 20), [100, 1_000, 10, 400, 1_950])
+    found = [(sorted(zip(rows[FILE].to_pylist(), rows["p"].to_pylist(), strict=True), key=str), size) for rows, size in parts]
+    pairs = [(0, None)], [(4, None), (4, None)], [(1, None), (3, None), (None, "b"), (None, "b")], [(2, None), (None, None)]
+    assert [rows for rows, _ in found] == [*pairs, [(None, "c")]]
+    assert [size for _, size in found][:2] == [100, 1_950]
+    assert [size > given for (_, size), given in zip(found[2:], (1_400, 10, 0), strict=True)] == [True] * 3
+
+
+def test_without_partitions_the_rows_stay_in_order(tmp_path: Path) -> None:
+    table = changes(0, 3, 3, None, None)
+    spec = ChangeSpec(write_spec(tmp_path, SCHEMA), (WHOLE,), {})
+    ((rows, size),) = _by_partition(spec, _pieces(table, 64 << 20), [5, 0, 0, 7])
+    assert rows.equals(table)
+    assert size > 12
+    assert _by_partition(spec, [], []) == []
+
+
+def read_bytes(root: Path, rows: int | None, hits: int, clause: ClauseAction, share: float = 0.5, dead: int = 0) -> int:
+    vector = vector_of(root, range(dead))
+    task = FileTask(0, "f", {}, vector=vector, rows=rows)
+    spec = ChangeSpec(write_spec(root, SCHEMA), (clause,), {0: task}, rewrite_share=share)
+    return _read_bytes(spec, 0, 1_000, changes(*[0] * hits))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"rows": 10, "hits": 2, "clause": DELETE}, 0),
+        ({"rows": 10, "hits": 2, "clause": WHOLE}, 0),
+        ({"rows": 10, "hits": 2, "clause": PART}, 1_000),
+        ({"rows": 10, "hits": 6, "clause": DELETE}, 1_000),
+        ({"rows": 10, "hits": 10, "clause": DELETE}, 0),
+        ({"rows": 10, "hits": 2, "dead": 4, "clause": DELETE}, 1_000),
+        ({"rows": 10, "hits": 6, "dead": 4, "clause": DELETE}, 0),
+        ({"rows": None, "hits": 2, "clause": DELETE}, 1_000),
+        ({"rows": 10, "hits": 2, "clause": DELETE, "share": 0.0}, 1_000),
+    ],
+    ids=str,
+)
+def test_a_file_is_only_read_for_rows_that_stay_or_columns_that_do(tmp_path: Path, given: dict[str, Any], expected: int) -> None:
+    assert read_bytes(tmp_path, **given) == expected

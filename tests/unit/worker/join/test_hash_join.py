@@ -1,0 +1,208 @@
+"""Rows of both sides that are matched by a hash of their keys: which change, to whom they go on, by their keys alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltamerge.budgets import Budgets, current_budgets, using
+from deltamerge.worker.join.clauses import ClauseProgram, Origin
+from deltamerge.worker.join.hash_join import ChangesByFile, HashJoin, HashJoinSpec
+from deltamerge.worker.join.partitioning import KeyRanges, partitioned
+from deltamerge.worker.join.range_join import JoinSpec
+from deltamerge.worker.scan.outcomes import AttemptEnded, KeysRepeated, TooLarge
+from deltamerge.worker.scan.scan import FILE, ROW, ScanSpec
+from deltamerge.worker.scan.source import BIN, POSITION
+from deltamerge.worker.scan.store import DataStore
+from deltamerge.worker.scan.streams import read_stream
+from deltamerge.worker.write.rewrite import CLAUSE
+
+KEYS = st.one_of(st.none(), st.integers(-9, 9))
+FILES = ((0, 2), (1,))
+VALUE = {"v": Origin("source", "v")}
+UPDATE, INSERT, GONE = ClauseProgram(0, VALUE), ClauseProgram(1, VALUE), ClauseProgram(2)
+
+
+def join_of(
+    update: bool = True, inserts: bool = True, gone: bool = True, positions: bool = False, moves: bool = False, tasks: int = 3
+) -> HashJoinSpec:
+    """Some tasks match; files 0 and 2 are written by one task, file 1 by another; two tasks insert."""
+    nothing = np.zeros(2, np.int64)
+    matched = ClauseProgram(0) if moves else UPDATE
+    join = JoinSpec(
+        ScanSpec(DataStore("", ""), pa.schema([("k", pa.int64())])),
+        (("k", "k"),),
+        "k",
+        KeyRanges(nothing, nothing, FILES),
+        pa.schema([] if moves else [("v", pa.int64())]),
+        matched if update else None,
+        INSERT if inserts else None,
+        GONE if gone else None,
+        positions,
+        moves,
+        current_budgets(),
+    )
+    writers = tuple(range(200, 202 + 2 * inserts))
+    return HashJoinSpec(join, (("k", "k"),), tuple(range(100, 100 + tasks)), writers)
+
+
+def table_of(spec: HashJoinSpec, keys: list[int | None]) -> pa.Table:
+    rows = range(len(keys))
+    columns = [pa.array(keys, pa.int64()), pa.array([n % 3 for n in rows], pa.int32()), pa.array(rows, pa.int64())]
+    return pa.table(columns, schema=spec.join.scan.output)
+
+
+def source_of(keys: list[int | None]) -> pa.Table:
+    rows = range(len(keys))
+    places = {BIN: pa.array([n % 2 for n in rows], pa.int32()), POSITION: pa.array(rows, pa.int64())}
+    return pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(rows, pa.int64()), **places})
+
+
+def sent(spec: HashJoinSpec, table: pa.Table, source: pa.Table) -> dict[int, list[pa.RecordBatch]]:
+    """What comes to each owner, by the number that Spark's partitioning sends there."""
+    arrived: dict[int, list[pa.RecordBatch]] = {}
+    for route, rows in ((spec.target, table), (spec.source, source)):
+        for batch in partitioned(route, [rows.slice(start, 5) for start in range(0, rows.num_rows, 5)]):
+            assert (batch.column(1)[0].as_py() < 0) is (rows is table)
+            arrived.setdefault(batch.column(0)[0].as_py(), []).append(batch)
+    found: dict[int, list[pa.RecordBatch]] = {}
+    for batches in arrived.values():
+        for batch in HashJoin(spec).changes(batches):
+            found.setdefault(batch.column(0)[0].as_py(), []).append(batch)
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.integers(1, 40), st.integers(1, 4))
+def test_rows_that_change_go_to_the_writers_of_their_files(
+    held: list[int | None], keys: list[int | None], chunk: int, tasks: int
+) -> None:
+    with using(chunk_rows=chunk):
+        spec = join_of(tasks=tasks)
+        found = sent(spec, table_of(spec, held), source_of(keys))
+    updated: Counter[tuple[int, int]] = Counter()
+    gone, inserted = [], []
+    for partition, batches in found.items():
+        order: list[tuple[int, int]] = []
+        for batch in ChangesByFile(Budgets()).changes(batches):
+            for row in batch.to_pylist():
+                if row[FILE] is None:
+                    assert partition >= 202
+                    assert row[CLAUSE] == 1
+                    inserted.append(row["v"])
+                    continue
+                assert row[FILE] in FILES[partition - 200]
+                order.append((row[FILE], row[ROW]))
+                if row[CLAUSE] == 0:
+                    assert keys[row["v"]] == held[row[ROW]] is not None
+                    updated[row[FILE], row[ROW]] += 1
+                else:
+                    assert row["v"] is None
+                    gone.append(row[ROW])
+        assert order == sorted(order)
+    partners = Counter(key for key in keys if key is not None)
+    rows = [(n % 3, n) for n in range(len(held))]
+    assert updated == +Counter({place: min(2, partners[held[place[1]]]) for place in rows if held[place[1]] is not None})
+    assert sorted(gone) == [n for n, key in enumerate(held) if key is None or key not in partners]
+    assert sorted(inserted) == [n for n, key in enumerate(keys) if key is None or key not in held]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.booleans(), st.integers(1, 40))
+def test_rows_are_reported_by_their_positions(held: list[int | None], keys: list[int | None], inserts: bool, chunk: int) -> None:
+    repeats = any(key is not None and key in keys and held.count(key) > 1 for key in held)
+    with using(chunk_rows=chunk):
+        spec = join_of(inserts=inserts, gone=False, positions=True, moves=True)
+        if repeats:
+            with pytest.raises(AttemptEnded, match="several target rows") as caught:
+                sent(spec, table_of(spec, held), source_of(keys))
+            assert isinstance(caught.value.outcome, KeysRepeated)
+            return
+        found = sent(spec, table_of(spec, held), source_of(keys))
+    told: list[tuple[int, int]] = []
+    deleted = 0
+    for batches in found.values():
+        changes = ChangesByFile(Budgets())
+        for batch in changes.changes(batches):
+            assert batch.schema.names == [FILE, ROW, CLAUSE]
+            deleted += len({(row[FILE], row[ROW]) for row in batch.to_pylist()})
+        told += [(number, place) for number, some in changes.positions() for place in some.tolist()]
+    if not any(count > 2 for key, count in Counter(keys).items() if key is not None):
+        moved = {n for n, k in enumerate(keys) if k is not None and k in held}
+        assert sorted(told) == sorted((n % 2, n) for n in range(len(keys)) if n in moved or inserts)
+    assert deleted == sum(key is not None and key in keys for key in held)
+
+
+@given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.randoms())
+def test_where_rows_go_on_does_not_depend_on_their_order(held: list[int | None], keys: list[int | None], rng: Any) -> None:
+    spec = join_of()
+    table, source = table_of(spec, held), source_of(list(dict.fromkeys(keys)))
+    ends = []
+    for _ in range(2):
+        ends.append({p: _rows(batches) for p, batches in sent(spec, table, source).items()})
+        table, source = (
+            rows.take(pa.array(rng.sample(range(rows.num_rows), rows.num_rows), pa.int64())) for rows in (table, source)
+        )
+    assert ends[0] == ends[1]
+
+
+def _rows(batches: list[pa.RecordBatch]) -> list[str]:
+    return sorted(str(row) for batch in ChangesByFile(Budgets()).changes(batches) for row in batch.to_pylist())
+
+
+def test_rows_of_the_table_come_first() -> None:
+    with using(chunk_rows=1):
+        spec = join_of(tasks=1)
+    table = list(partitioned(spec.target, [table_of(spec, [1, 2])]))
+    source = list(partitioned(spec.source, [source_of([1])]))
+    with pytest.raises(RuntimeError, match="after rows had been matched"):
+        list(HashJoin(spec).changes([*source, *table]))
+
+
+def test_neighbours_are_told_to_one_task() -> None:
+    spec = join_of(gone=False, positions=True)
+    keys = list(range(200_000))
+    found = sent(spec, table_of(spec, []), source_of(keys))
+    blocks: dict[tuple[int, int], set[int]] = {}
+    for partition, batches in found.items():
+        changes = ChangesByFile(Budgets())
+        assert not list(changes.changes(batches))
+        for number, places in changes.positions():
+            for block in np.unique(places >> 16).tolist():
+                blocks.setdefault((number, block), set()).add(partition)
+    assert set(map(len, blocks.values())) == {1}
+    assert len(set().union(*blocks.values())) > 1
+
+
+def test_a_long_row_that_many_rows_match_is_sent_in_pieces() -> None:
+    spec = join_of(gone=False, inserts=False, tasks=1)
+    spec = replace(spec, join=replace(spec.join, written=pa.schema([("v", pa.string())])))
+    source = pa.table({"k": [7, 8], "v": ["x" * 100_000, "y"]})
+    table = table_of(spec, [7] * 2_000 + [8])
+    batches = [*partitioned(spec.target, [table]), *partitioned(spec.source, [source])]
+    rows = [read_stream(batch.column(2)[0]) for batch in HashJoin(spec).changes(batches)]
+    assert max(part.nbytes for part in rows) < 24 << 20
+    assert sum(part.num_rows for part in rows) == 2_001
+    assert {part["v"][0].as_py()[:1] for part in rows} <= {"x", "y"}
+    with pytest.raises(AttemptEnded, match="more than 64 MB") as caught:
+        list(ChangesByFile(Budgets(exchange_buffer_bytes=64 << 20)).changes(HashJoin(spec).changes(batches)))
+    assert isinstance(caught.value.outcome, TooLarge)
+    small = replace(spec, join=replace(spec.join, budgets=Budgets(hash_buffer_bytes=1_000)))
+    with pytest.raises(AttemptEnded, match="more than 0 MB"):
+        list(HashJoin(small).changes(batches))
+
+
+def test_deletions_are_sent_in_pieces() -> None:
+    with using(piece_rows=64):
+        spec = join_of(update=False, inserts=False, tasks=1)
+    found = sent(spec, table_of(spec, list(range(1_000))), source_of([5]))
+    rows = [read_stream(batch.column(2)[0]) for batches in found.values() for batch in batches]
+    assert max(part.num_rows for part in rows) <= 64
+    assert sum(part.num_rows for part in rows) == 999

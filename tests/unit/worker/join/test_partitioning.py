@@ -1,0 +1,90 @@
+"""Where source rows go: to every owner of a range that has their key, else to one task that inserts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltamerge.budgets import Budgets
+from deltamerge.worker.join.partitioning import SHUFFLED, KeyRanges, Partitioning, key_numbers, partitioned
+from deltamerge.worker.scan.streams import read_stream
+
+LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+WHOLE = st.one_of(st.integers(-20, 20), st.sampled_from([LEAST, GREATEST, LEAST + 1, GREATEST - 1]))
+KEYS = st.one_of(st.none(), WHOLE)
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> KeyRanges:
+    """KeyRanges as a plan makes them: in the order of their least keys, their greatest ones never falling."""
+    pairs = draw(st.lists(st.tuples(WHOLE, st.integers(0, 9)), max_size=5))
+    low = sorted(least for least, _ in pairs)
+    high = [min(least + width, GREATEST) for least, (_, width) in zip(low, pairs, strict=True)]
+    most = np.maximum.accumulate(np.array(high, np.int64)) if high else np.zeros(0, np.int64)
+    return KeyRanges(np.array(low, np.int64), most, tuple((at,) for at in range(len(low))))
+
+
+def sent(spec: Partitioning, parts: list[pa.Table]) -> dict[int, list[tuple[int | None, int]]]:
+    """What each task gets."""
+    found: dict[int, list[tuple[int | None, int]]] = {}
+    for batch in partitioned(spec, parts):
+        assert batch.schema == SHUFFLED
+        for number, task, payload in zip(*(batch.column(i) for i in range(3)), strict=True):
+            assert number.as_py() == spec.partitions[task.as_py()]
+            rows = read_stream(payload)
+            found.setdefault(task.as_py(), []).extend(zip(rows["k"].to_pylist(), rows["at"].to_pylist(), strict=True))
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(ranges(), st.lists(KEYS, max_size=40), st.integers(0, 3), st.integers(1, 50), st.integers(1, 200))
+def test_each_row_goes_to_every_owner_of_its_key(
+    known: KeyRanges, keys: list[int | None], inserters: int, chunk: int, payload: int
+) -> None:
+    table = pa.table({"k": pa.array(keys, pa.int64()), "at": pa.array(range(len(keys)), pa.int64())})
+    partitions = tuple(range(100, 100 + len(known.files) + inserters))
+    spec = Partitioning("k", known, inserters, partitions, budgets=Budgets(chunk_rows=chunk, payload_bytes=payload))
+    found = sent(spec, [table.slice(start, 7) for start in range(0, len(keys), 7)])
+    bounds = list(zip(known.low.tolist(), known.high.tolist(), strict=True))
+    owned = {
+        at: {task for task, (low, high) in enumerate(bounds) if k is not None and low <= k <= high} for at, k in enumerate(keys)
+    }
+    tasks: dict[int, list[int]] = {at: [] for at in owned}
+    for task, rows in found.items():
+        for key, at in rows:
+            assert keys[at] == key
+            tasks[at].append(task)
+    for at, owners in owned.items():
+        if owners:
+            assert Counter(tasks[at]) == Counter(owners)
+        else:
+            assert len(tasks[at]) == (1 if inserters else 0)
+            assert all(task >= len(bounds) for task in tasks[at])
+
+
+@given(ranges(), st.lists(KEYS, max_size=30), st.randoms())
+def test_where_a_row_goes_depends_on_its_key_alone(known: KeyRanges, keys: list[int | None], rng: object) -> None:
+    spec = Partitioning("k", known, 3, tuple(range(len(known.files) + 3)))
+    rows = [(key, at) for at, key in enumerate(keys)]
+    shuffled = list(rows)
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    columns = [
+        pa.table({"k": pa.array([k for k, _ in part], pa.int64()), "at": [at for _, at in part]}) for part in (rows, shuffled)
+    ]
+    one, other = ({task: sorted(found, key=str) for task, found in sent(spec, [table]).items()} for table in columns)
+    assert one == other
+
+
+def test_keys_are_numbers_in_their_order() -> None:
+    for values, type in (
+        (["1969-12-31", None, "1970-01-02"], pa.date32()),
+        (["1969-12-31T23:59:59", None, "1970-01-01T00:00:01"], pa.timestamp("us")),
+        (["-3", None, "4"], pa.int8()),
+    ):
+        found, known = key_numbers(pa.chunked_array([pa.array(values, pa.string()).cast(type)]))
+        assert known.tolist() == [True, False, True]
+        assert found[0] < 0 < found[2]
