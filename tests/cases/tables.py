@@ -25,9 +25,9 @@ from deltamerge.log.commit.transaction import Proposal, commit
 from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, table_of
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.protocol.schema.column_mapping import MAX_ID, assigned, logical_schema, mapping_mode
 from deltamerge.protocol.schema.types import StructType, arrow_schema, parse_schema, schema_json
 from deltamerge.protocol.table.actions import Action, Metadata
+from deltamerge.protocol.table.column_mapping import MAX_ID, assigned, logical_schema, mapping_mode
 from deltamerge.protocol.table.features import FEATURE_PROPERTY, needed, upgraded
 from deltamerge.spark.session.jobs import local_frame
 from deltamerge.spark.session.schema import nullable_type, to_spark

@@ -13,8 +13,8 @@ import deltamerge
 from deltamerge.exceptions import DeltaCorruptTableException
 from deltamerge.log.replay.table import open_log
 from deltamerge.protocol.table.actions import DeletionVector
+from deltamerge.protocol.table.deletion_vector import deleted_rows, vector_reference
 from deltamerge.protocol.table.row_tracking import ID_KEY, VERSION_KEY
-from deltamerge.protocol.values.deletion_vector import deleted_rows, vector_reference
 from deltamerge.tables import DeltaTable
 from tests.e2e.feeds import FEED, VECTORS, changes
 from tests.e2e.refusals import refused

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from deltamerge.log.replay.table import open_log
 from deltamerge.protocol.table.actions import DeletionVector
-from deltamerge.protocol.values.deletion_vector import deleted_rows, vector_reference
+from deltamerge.protocol.table.deletion_vector import deleted_rows, vector_reference
 from deltamerge.protocol.values.roaring import Positions, decode, encode
 
 CONDITIONS = {

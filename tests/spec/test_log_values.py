@@ -23,10 +23,10 @@ from deltamerge.log.replay.load import load
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.log.skipping.skipping import could_match
-from deltamerge.protocol.schema.identity import identity_columns
 from deltamerge.protocol.table.actions import AddFile
 from deltamerge.protocol.table.constraints import demands_of
 from deltamerge.protocol.table.features import check_writable
+from deltamerge.protocol.table.identity import identity_columns
 from deltamerge.protocol.values.predicate import And, Compare, IsNull, OneOf, Or, StartsWith
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import add, info, remove, vector

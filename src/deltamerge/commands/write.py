@@ -17,9 +17,6 @@ from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.files import FileSet, Mask, add_files
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.protocol.schema.column_mapping import MAX_ID, MappingMode, assigned, mode_of
-from deltamerge.protocol.schema.evolution import nullable
-from deltamerge.protocol.schema.identity import Identity, identity_columns, unnamed, with_marks
 from deltamerge.protocol.schema.types import (
     PrimitiveType,
     StructType,
@@ -27,8 +24,11 @@ from deltamerge.protocol.schema.types import (
     schema_json,
 )
 from deltamerge.protocol.table.actions import Action, AddFile, Metadata, Protocol
+from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, mode_of
 from deltamerge.protocol.table.constraints import demands_of
+from deltamerge.protocol.table.evolution import nullable
 from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable, needed
+from deltamerge.protocol.table.identity import Identity, identity_columns, unnamed, with_marks
 from deltamerge.protocol.table.row_tracking import with_column_names
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_demands

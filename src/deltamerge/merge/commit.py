@@ -15,9 +15,9 @@ from deltamerge.log.replay.files import add_files, file_keys
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing
 from deltamerge.merge.statement.clauses import Action, Batch, Side
-from deltamerge.protocol.schema.identity import with_marks
 from deltamerge.protocol.table.actions import Action as LogAction
 from deltamerge.protocol.table.actions import DeletionVector, Txn
+from deltamerge.protocol.table.identity import with_marks
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.protocol.values.roaring import decode
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from deltamerge.errors import StorageError
 from deltamerge.protocol.table.actions import AddFile, DeletionVector
-from deltamerge.protocol.values.deletion_vector import RELATIVE, file_of_vectors, vector_file_name, z85_encode
+from deltamerge.protocol.table.deletion_vector import RELATIVE, file_of_vectors, vector_file_name, z85_encode
 from deltamerge.storage import Store
 
 _MOST_BYTES = 256 << 20

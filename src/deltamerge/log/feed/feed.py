@@ -18,9 +18,9 @@ from deltamerge.log.replay.paths import canonical_path
 from deltamerge.log.replay.segment import all_commits, commit_name, commit_version
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.protocol.schema.column_mapping import MappingMode, mode_of
 from deltamerge.protocol.schema.types import parse_schema
 from deltamerge.protocol.table.actions import AddFile, DeletionVector, Metadata, RemoveFile, parse_action
+from deltamerge.protocol.table.column_mapping import MappingMode, mode_of
 from deltamerge.protocol.table.compatibility import reads
 from deltamerge.protocol.table.properties import Properties
 from deltamerge.storage import ObjectInfo, Store

@@ -13,9 +13,9 @@ from deltamerge.log.replay.commit_file import CommitFile, read_commit, read_comm
 from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.segment import LogSegment
 from deltamerge.log.replay.tombstones import Tombstones
-from deltamerge.protocol.schema.column_mapping import mapped_schema
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.actions import Action, DomainMetadata, Metadata, Protocol, Txn
+from deltamerge.protocol.table.column_mapping import mapped_schema
 from deltamerge.protocol.table.features import check_readable, in_commit_timestamps
 from deltamerge.protocol.table.properties import Properties
 from deltamerge.storage import ObjectInfo, Store

@@ -14,10 +14,10 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.resolve.assignments import Path
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import MergeSpec
-from deltamerge.protocol.schema.evolution import evolved_metadata, narrowed, retyped
 from deltamerge.protocol.schema.types import PrimitiveType, StructType, parse_schema
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.constraints import demands_of
+from deltamerge.protocol.table.evolution import evolved_metadata, narrowed, retyped
 from deltamerge.protocol.table.features import check_writable
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.frames import Session

@@ -27,11 +27,11 @@ from deltamerge.merge.resolve.schema_check import check_schema
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, Clause, MergeSpec, Side, verify
 from deltamerge.merge.statement.qualified import with_alias
-from deltamerge.protocol.schema.identity import Identity, check_update, identity_columns, unnamed
 from deltamerge.protocol.schema.types import DataType, StructType
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.constraints import NO_DEMANDS, Demands, demands_of
 from deltamerge.protocol.table.features import check_features_known, check_writable
+from deltamerge.protocol.table.identity import Identity, check_update, identity_columns, unnamed
 from deltamerge.spark.expressions.analysis import Check, empty_frame, types_of
 from deltamerge.spark.expressions.binding import Named, unbound
 from deltamerge.spark.expressions.casts import check_casts, keeping, lacks_fields, with_fields

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
-from deltamerge.protocol.schema.column_mapping import MappingMode, mapping_mode, physical_schema
 from deltamerge.protocol.schema.types import StructField, fields_of, is_void, without_void
+from deltamerge.protocol.table.column_mapping import MappingMode, mapping_mode, physical_schema
 from deltamerge.protocol.values.partitions import decode_path, partition_folder
 from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.session.attributes import quoted

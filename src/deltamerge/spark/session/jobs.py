@@ -29,7 +29,7 @@ from deltamerge.errors import (
     SourceLostError,
     StorageError,
 )
-from deltamerge.protocol.schema.identity import EXHAUSTED
+from deltamerge.protocol.table.identity import EXHAUSTED
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import nullable_frame, nullable_type
 from deltamerge.spark.session.settings import described, settings

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from deltamerge.protocol.schema.identity import EXHAUSTED, Identity, exhausted, fits
+from deltamerge.protocol.table.identity import EXHAUSTED, Identity, exhausted, fits
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame
 from deltamerge.worker.scan.row_errors import Refused

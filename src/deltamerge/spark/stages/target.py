@@ -14,12 +14,12 @@ from deltamerge.log.commit.clustering import clustering_columns
 from deltamerge.log.commit.stats_columns import bound_type, indexed_fields
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.char_varchar import ELEMENT, KEY, VALUE, TextPath, sized_texts
-from deltamerge.protocol.schema.column_mapping import MappingMode, logical_schema, mapping_mode, stored_schema
-from deltamerge.protocol.schema.identity import is_identity
 from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType, arrow_type
 from deltamerge.protocol.table.actions import DeletionVector
+from deltamerge.protocol.table.column_mapping import MappingMode, logical_schema, mapping_mode, stored_schema
+from deltamerge.protocol.table.deletion_vector import vector_reference
+from deltamerge.protocol.table.identity import is_identity
 from deltamerge.protocol.table.properties import Properties
-from deltamerge.protocol.values.deletion_vector import vector_reference
 from deltamerge.protocol.values.partitions import decode_path, parse_partition_values
 from deltamerge.protocol.values.predicate import Predicate
 from deltamerge.storage import Store, locate

@@ -11,9 +11,9 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.errors import AnalysisError
-from deltamerge.protocol.schema.identity import Identity
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.constraints import NO_DEMANDS, Demands, default_of
+from deltamerge.protocol.table.identity import Identity
 from deltamerge.spark.expressions.casts import assigned, check_casts
 from deltamerge.spark.expressions.constraints import demanded
 from deltamerge.spark.session.adapter import estimated_bytes

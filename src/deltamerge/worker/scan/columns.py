@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.protocol.schema.char_varchar import ELEMENT, KEY, VALUE, TextPath
-from deltamerge.protocol.schema.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
+from deltamerge.protocol.table.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
 from deltamerge.worker.scan.row_errors import Refused
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.protocol.table.actions import DeletionVector
-from deltamerge.protocol.values.deletion_vector import check_rows, deleted_rows
+from deltamerge.protocol.table.deletion_vector import check_rows, deleted_rows
 from deltamerge.protocol.values.roaring import Mask, RowSet
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.store import DataStore

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.protocol.schema.column_mapping import PHYSICAL
+from deltamerge.protocol.table.column_mapping import PHYSICAL
 from deltamerge.protocol.table.row_tracking import TrackingColumns
 from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.write.write import WriteSpec

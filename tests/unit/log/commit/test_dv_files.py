@@ -14,7 +14,7 @@ import deltamerge.log.commit.dv_files as dv_files
 from deltamerge.errors import StorageError
 from deltamerge.log.commit.dv_files import wide_stats, with_vector, write_vectors
 from deltamerge.protocol.table.actions import AddFile, DeletionVector
-from deltamerge.protocol.values.deletion_vector import deleted_rows, vector_reference
+from deltamerge.protocol.table.deletion_vector import deleted_rows, vector_reference
 from deltamerge.protocol.values.roaring import encode
 from deltamerge.storage.local import LocalStore
 

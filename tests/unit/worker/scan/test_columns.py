@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.protocol.schema.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
+from deltamerge.protocol.table.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
 from deltamerge.worker.scan.columns import conform, conform_table, padded, physical_name, stored_names, stored_table, within
 from deltamerge.worker.scan.row_errors import Refused
 from tests.unit.worker.data import UTC_TIME, examples

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from deltamerge.errors import AnalysisError
-from deltamerge.protocol.schema.column_mapping import MAX_ID, MappingMode, assigned, mapping_mode, without_mapping
 from deltamerge.protocol.schema.type_widening import CHANGES, WIDENING, widens
 from deltamerge.protocol.schema.types import (
     ArrayType,
@@ -26,6 +25,7 @@ from deltamerge.protocol.schema.types import (
     schema_json,
 )
 from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, mapping_mode, without_mapping
 from deltamerge.protocol.table.features import named_features
 
 Path = tuple[str, ...]

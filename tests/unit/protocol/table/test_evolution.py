@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.errors import AnalysisError, UnsupportedTableError
-from deltamerge.protocol.schema.evolution import evolved_metadata, merged, narrowed, retyped
 from deltamerge.protocol.schema.types import (
     ArrayType,
     DataType,
@@ -22,6 +21,7 @@ from deltamerge.protocol.schema.types import (
     schema_json,
 )
 from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.protocol.table.evolution import evolved_metadata, merged, narrowed, retyped
 from deltamerge.protocol.table.features import check_features_known
 
 WIDENING = {"delta.enableTypeWidening": "true"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.protocol.table.actions import DeletionVector
-from deltamerge.protocol.values.deletion_vector import (
+from deltamerge.protocol.table.deletion_vector import (
     check_rows,
     deleted_rows,
     file_of_vectors,

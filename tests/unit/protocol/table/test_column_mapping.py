@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from deltamerge.errors import CorruptTableError, UnsupportedTableError
-from deltamerge.protocol.schema.column_mapping import (
+from deltamerge.protocol.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType, fields_of, schema_json
+from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.protocol.table.column_mapping import (
     FIELD_ID,
     ID_KEY,
     NAME_KEY,
@@ -23,8 +25,6 @@ from deltamerge.protocol.schema.column_mapping import (
     physical_schema,
     stored_schema,
 )
-from deltamerge.protocol.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType, fields_of, schema_json
-from deltamerge.protocol.table.actions import Metadata, Protocol
 
 LEGACY = Protocol(2, 5)
 LONG, VOID = PrimitiveType("long"), PrimitiveType("void")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.errors import AnalysisError, ArithmeticDataError, CorruptTableError
-from deltamerge.protocol.schema.identity import Identity, check_update, identity_columns, unnamed, with_marks
 from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, parse_schema, schema_json
 from deltamerge.protocol.table.actions import AddFile, Metadata
+from deltamerge.protocol.table.identity import Identity, check_update, identity_columns, unnamed, with_marks
 
 KEYS = {"delta.identity.start": 10, "delta.identity.step": 3, "delta.identity.allowExplicitInsert": False}
 
