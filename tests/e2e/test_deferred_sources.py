@@ -136,6 +136,7 @@ def test_commits_beyond_a_deferred_source_s_keys_are_no_conflict(
     run_attempts = line.run_attempts
 
     def later(*given: Any) -> Any:
+        monkeypatch.setattr(line, "run_attempts", run_attempts)
         deltamerge.write(spark.createDataFrame([(1000, 0, "far")], SCHEMA), str(tmp_path / "t"), mode="append")
         DeltaTable.forPath(spark, str(tmp_path / "t")).delete("k = 39")
         return run_attempts(*given)
