@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +28,18 @@ from deltamerge.worker.write.write import PartitionWriters, WriteSpec, check_req
 
 Batches = Iterable[pa.RecordBatch]
 ArrowMap = Callable[[Batches], Iterator[pa.RecordBatch]]
+Given = ParamSpec("Given")
 # What a task that matches reports: rows as Arrow streams, or a null if it found more than there is room for.
 MATCHED = pa.schema([("rows", pa.binary())])
+
+
+def arrow_map(work: Callable[Concatenate[Batches, Given], Iterator[pa.RecordBatch]]) -> Callable[Given, ArrowMap]:
+    """Work on batches that takes more arguments, as a function of these that gives what is done with batches."""
+
+    def of(*args: Given.args, **named: Given.kwargs) -> ArrowMap:
+        return lambda batches: work(batches, *args, **named)
+
+    return of
 
 
 def _numbers(batches: Batches) -> Iterator[int]:
@@ -36,34 +47,30 @@ def _numbers(batches: Batches) -> Iterator[int]:
     return (number for batch in batches for number in batch.column(0).to_pylist())
 
 
-def scan_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], each: int = 1) -> ArrowMap:
+@arrow_map
+def scan_map(batches: Batches, spec: ScanSpec, bins: Sequence[Sequence[FileTask]], each: int = 1) -> Iterator[pa.RecordBatch]:
     """Bin numbers, times `each`, in; the candidate rows of each bin's files out."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for number in _numbers(batches):
-            for task in bins[number // each]:
-                yield from scan_file(spec, task)
-
-    return run
+    for number in _numbers(batches):
+        for task in bins[number // each]:
+            yield from scan_file(spec, task)
 
 
-def match_map(spec: ScanSpec, bins: Sequence[Sequence[FileTask]], rows: int, size: float, payload: int) -> ArrowMap:
+@arrow_map
+def match_map(
+    batches: Batches, spec: ScanSpec, bins: Sequence[Sequence[FileTask]], rows: int, size: float, payload: int
+) -> Iterator[pa.RecordBatch]:
     """Bin numbers in; batches of `MATCHED` out: the candidate rows of each bin's files, with their key ids.
 
     A bin may bring so many `rows` of so many bytes in all, in payloads of about so many bytes.
     """
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for number in _numbers(batches):
-            found = candidates(spec, bins[number], Room(rows, size))
-            table = None if found is None else pa.Table.from_batches(found, spec.output)
-            step = 1 if table is None else max(1, table.num_rows * payload // max(1, table.nbytes))
-            parts = [None] if table is None else [table.slice(at, step) for at in range(0, table.num_rows, step)]
-            for part in parts:
-                stream = None if part is None else arrow_stream(part)
-                yield pa.RecordBatch.from_arrays([pa.array([stream], pa.binary())], schema=MATCHED)
-
-    return run
+    for number in _numbers(batches):
+        found = candidates(spec, bins[number], Room(rows, size))
+        table = None if found is None else pa.Table.from_batches(found, spec.output)
+        step = 1 if table is None else max(1, table.num_rows * payload // max(1, table.nbytes))
+        parts = [None] if table is None else [table.slice(at, step) for at in range(0, table.num_rows, step)]
+        for part in parts:
+            stream = None if part is None else arrow_stream(part)
+            yield pa.RecordBatch.from_arrays([pa.array([stream], pa.binary())], schema=MATCHED)
 
 
 @dataclass
@@ -91,52 +98,43 @@ def candidates(spec: ScanSpec, tasks: Sequence[FileTask], room: Room) -> list[pa
     return found
 
 
-def payload_map(spec: ChangeSpec) -> ArrowMap:
+@arrow_map
+def payload_map(batches: Batches, spec: ChangeSpec) -> Iterator[pa.RecordBatch]:
     """Rows of (number, changed rows as an Arrow stream) in; result rows out."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-                yield from apply_changes(spec, read_stream(payload).to_batches(), number)
-
-    return run
+    for batch in batches:
+        for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            yield from apply_changes(spec, read_stream(payload).to_batches(), number)
 
 
-def count_map(most: int, bounded: Sequence[int] = ()) -> ArrowMap:
+@arrow_map
+def count_map(batches: Batches, most: int, bounded: Sequence[int] = ()) -> Iterator[pa.RecordBatch]:
     """Rows in; one row out: how many they are, their bytes, the rows themselves unless they exceed `most` bytes, and bounds.
 
     The bounds are two rows with the least and the greatest values of the columns at the positions `bounded`.
     """
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        rows = size = 0
-        few: list[pa.RecordBatch] = []
-        bounds: pa.Table | None = None
-        for batch in batches:
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            few = [*few, batch] if size <= most else []
-            bounds = _bounds(pa.Table.from_batches([batch.select(list(bounded))]), bounds)
-        payload = arrow_stream(pa.Table.from_batches(few)) if few else None
-        if rows and bounds is not None:
-            found = [payload, arrow_stream(bounds)]
-            values = [pa.array([rows]), pa.array([size]), *(pa.array([value], pa.binary()) for value in found)]
-            yield pa.RecordBatch.from_arrays(values, names=["rows", "bytes", "payload", "bounds"])
-
-    return run
+    rows = size = 0
+    few: list[pa.RecordBatch] = []
+    bounds: pa.Table | None = None
+    for batch in batches:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        few = [*few, batch] if size <= most else []
+        bounds = _bounds(pa.Table.from_batches([batch.select(list(bounded))]), bounds)
+    payload = arrow_stream(pa.Table.from_batches(few)) if few else None
+    if rows and bounds is not None:
+        found = [payload, arrow_stream(bounds)]
+        values = [pa.array([rows]), pa.array([size]), *(pa.array([value], pa.binary()) for value in found)]
+        yield pa.RecordBatch.from_arrays(values, names=["rows", "bytes", "payload", "bounds"])
 
 
-def hash_map(null_safe: Sequence[bool]) -> ArrowMap:
+@arrow_map
+def hash_map(batches: Batches, null_safe: Sequence[bool]) -> Iterator[pa.RecordBatch]:
     """Keys in, a column each; one row out: the distinct hashes of those that can match, as the bytes of 32-bit integers."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        parts = [np.zeros(0, np.uint32)]
-        for batch in batches:
-            hashes, possible = key_hashes(batch.columns, null_safe)
-            parts.append(hashes[possible])
-        found = distinct(np.concatenate(parts)).tobytes()
-        yield pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], names=["hashes"])
-
-    return run
+    parts = [np.zeros(0, np.uint32)]
+    for batch in batches:
+        hashes, possible = key_hashes(batch.columns, null_safe)
+        parts.append(hashes[possible])
+    found = distinct(np.concatenate(parts)).tobytes()
+    yield pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], names=["hashes"])
 
 
 def _bounds(rows: pa.Table, before: pa.Table | None) -> pa.Table:
@@ -147,99 +145,78 @@ def _bounds(rows: pa.Table, before: pa.Table | None) -> pa.Table:
     return pa.table(columns, schema=table.schema)
 
 
-def apply_map(spec: ChangeSpec, names: Sequence[str]) -> ArrowMap:
+@arrow_map
+def apply_map(batches: Batches, spec: ChangeSpec, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Changed rows in, ordered by file and position, columns in the order of `names`; result rows out."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
-        yield from apply_changes(spec, named, 0)
-
-    return run
+    named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
+    yield from apply_changes(spec, named, 0)
 
 
-def write_map(spec: WriteSpec) -> ArrowMap:
+@arrow_map
+def write_map(batches: Batches, spec: WriteSpec) -> Iterator[pa.RecordBatch]:
     """Rows of the table's schema in, a result row per file written out."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        writers = PartitionWriters(spec, 0)
-        try:
-            for batch in batches:
-                columns = [conform_column(column, field.type) for column, field in zip(batch.columns, spec.schema, strict=True)]
-                rows = pa.table(columns, schema=spec.schema)
-                check_required(spec.elements, rows)
-                writers.write(rows)
-            written = writers.close()
-        except BaseException:
-            writers.discard()
-            raise
-        yield result_batch(written_row(ADD, file) for file in written)
-
-    return run
+    writers = PartitionWriters(spec, 0)
+    try:
+        for batch in batches:
+            columns = [conform_column(column, field.type) for column, field in zip(batch.columns, spec.schema, strict=True)]
+            rows = pa.table(columns, schema=spec.schema)
+            check_required(spec.elements, rows)
+            writers.write(rows)
+        written = writers.close()
+    except BaseException:
+        writers.discard()
+        raise
+    yield result_batch(written_row(ADD, file) for file in written)
 
 
-def partition_map(spec: Partitioning, names: Sequence[str]) -> ArrowMap:
+@arrow_map
+def partition_map(batches: Batches, spec: Partitioning, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Source rows in, columns in the order of `names`; batches of `SHUFFLED` out."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from partitioned(spec, (pa.Table.from_arrays(batch.columns, names=list(names)) for batch in batches))
-
-    return run
+    yield from partitioned(spec, (pa.Table.from_arrays(batch.columns, names=list(names)) for batch in batches))
 
 
-def partition_files_map(spec: Partitioning, source: SourceSpec) -> ArrowMap:
+@arrow_map
+def partition_files_map(batches: Batches, spec: Partitioning, source: SourceSpec) -> Iterator[pa.RecordBatch]:
     """Numbers of bins of a source's files in, batches of `SHUFFLED` out."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from partitioned(spec, (rows for number in _numbers(batches) for rows in source_rows(source, number)))
-
-    return run
+    yield from partitioned(spec, (rows for number in _numbers(batches) for rows in source_rows(source, number)))
 
 
-def range_join_map(spec: JoinSpec, change: ChangeSpec) -> ArrowMap:
+@arrow_map
+def range_join_map(batches: Batches, spec: JoinSpec, change: ChangeSpec) -> Iterator[pa.RecordBatch]:
     """Batches of `SHUFFLED` in, result rows out, also of kind POSITIONS."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        join = RangeJoin(spec, change.files)
-        yield from apply_changes(change, join.changes(batches), 0)
-        yield _position_rows(join.positions())
-
-    return run
+    join = RangeJoin(spec, change.files)
+    yield from apply_changes(change, join.changes(batches), 0)
+    yield _position_rows(join.positions())
 
 
 def _position_rows(found: Iterable[tuple[int, Indices]]) -> pa.RecordBatch:
     return result_batch({"kind": POSITIONS, "file": number, "positions": encode(rows)} for number, rows in found)
 
 
-def target_rows_map(spec: HashJoinSpec, bins: Sequence[Sequence[FileTask]]) -> ArrowMap:
+@arrow_map
+def target_rows_map(batches: Batches, spec: HashJoinSpec, bins: Sequence[Sequence[FileTask]]) -> Iterator[pa.RecordBatch]:
     """Bin numbers in; the keys and positions of the rows of each bin's files out, in batches of `SHUFFLED`."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from target_rows(spec, (task for number in _numbers(batches) for task in bins[number]))
-
-    return run
+    yield from target_rows(spec, (task for number in _numbers(batches) for task in bins[number]))
 
 
-def hash_join_map(spec: HashJoinSpec) -> ArrowMap:
+@arrow_map
+def hash_join_map(batches: Batches, spec: HashJoinSpec) -> Iterator[pa.RecordBatch]:
     """Batches of `SHUFFLED` in, target rows first; changed rows out, in batches of `SHUFFLED`."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from HashJoin(spec).changes(batches)
-
-    return run
+    yield from HashJoin(spec).changes(batches)
 
 
-def write_changes_map(change: ChangeSpec) -> ArrowMap:
+@arrow_map
+def write_changes_map(batches: Batches, change: ChangeSpec) -> Iterator[pa.RecordBatch]:
     """Batches of `SHUFFLED` with changed rows in, result rows out, also of kind POSITIONS."""
-
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        changes = ChangesByFile(change.write.budgets)
-        yield from apply_changes(change, changes.changes(batches), 0)
-        yield _position_rows(changes.positions())
-
-    return run
+    changes = ChangesByFile(change.write.budgets)
+    yield from apply_changes(change, changes.changes(batches), 0)
+    yield _position_rows(changes.positions())
 
 
-def insert_map(spec: JoinSpec, change: ChangeSpec, source: SourceSpec, positions: Mapping[int, Sequence[bytes]]) -> ArrowMap:
+@arrow_map
+def insert_map(
+    batches: Batches, spec: JoinSpec, change: ChangeSpec, source: SourceSpec, positions: Mapping[int, Sequence[bytes]]
+) -> Iterator[pa.RecordBatch]:
     """Numbers of bins of a source's files in; result rows out: of each bin the rows at `positions` are inserted."""
 
     def inserted(number: int) -> Iterator[pa.RecordBatch]:
@@ -248,7 +225,4 @@ def insert_map(spec: JoinSpec, change: ChangeSpec, source: SourceSpec, positions
         for rows in rows_at(source, number, chosen):
             yield from changed_rows(spec.inserts, spec.changes, rows.num_rows, {"source": rows}).to_batches()
 
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from apply_changes(change, (rows for number in _numbers(batches) for rows in inserted(number)), 0)
-
-    return run
+    yield from apply_changes(change, (rows for number in _numbers(batches) for rows in inserted(number)), 0)
