@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -16,23 +15,16 @@ from tests.cases.format import Case, Expected, case_files, load_cases
 from tests.cases.running import Engine, Outcome, large_sources, run_at
 from tests.cases.tables import Tables, rendered_table
 from tests.e2e.counting import jobs_of
-from tests.e2e.tables import conf
-from tests.java import INTERPRETED
 
 ALL = bool(os.environ.get("DELTAMERGE_TEST_ALL"))
 CASES = [case for file in case_files() for case in load_cases(file)]
 ENGINE = Engine(deltamerge.sql, deltamerge.DeltaTable)
-JOIN = replace(ENGINE, settings=(("spark.deltamerge.strategy", "join"),))
-ROUTE = replace(ENGINE, settings=(("spark.deltamerge.strategy", "route"),))
-MEET = replace(ENGINE, settings=(("spark.deltamerge.strategy", "meet"),))
-LARGE = replace(ENGINE, within=large_sources)
-
-
-@pytest.fixture(scope="module")
-def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
-    """The tables, in a session that interprets its queries: compiling them takes longer than a few rows."""
-    with conf(spark, INTERPRETED):
-        yield Tables(spark, tmp_path_factory.mktemp("cases"))
+FORCED = ("spark_join", "range_exchange", "hash_exchange")
+STRATEGIES = (
+    (ENGINE, "chosen"),
+    *((replace(ENGINE, settings=(("spark.deltamerge.strategy", name),)), name) for name in FORCED),
+    (replace(ENGINE, within=large_sources), "large source"),
+)
 
 
 def in_sample(case: Case, parts: int) -> bool:
@@ -43,17 +35,16 @@ def in_sample(case: Case, parts: int) -> bool:
 def parameters() -> list[object]:
     """Each case in each mode: without and with deletion vectors.
 
-    When everything is tested all of them by a join, too, with source rows sent to the owners of files where that can be, with the
-    rows of both sides sent to where they meet, and as if the source could not be held.
+    When everything is tested all of them with every strategy, too, and as if the source were too large to be held.
     """
     found = []
     for case in CASES:
         marks = [pytest.mark.xfail(reason=case.fails, strict=True)] if case.fails else []
         for mode in ("rewritten", "marked"):
-            others = ((JOIN, "joined"), (ROUTE, "routed"), (MEET, "met"), (LARGE, "large"))
-            for engine, name in ((ENGINE, mode), *((engine, f"{mode}, {how}") for engine, how in others)):
+            for engine, name in STRATEGIES:
                 if case.only in (None, mode) and (ALL or engine is ENGINE):
-                    found.append(pytest.param(case, mode == "marked", engine, id=f"{case.id} [{name}]", marks=marks))
+                    how = mode if engine is ENGINE else f"{mode}, {name}"
+                    found.append(pytest.param(case, mode == "marked", engine, id=f"{case.id} [{how}]", marks=marks))
     return found
 
 

@@ -1,0 +1,19 @@
+"""The tables of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cases.tables import Tables
+from tests.e2e.tables import conf
+from tests.java import INTERPRETED
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
+    """The tables, in a session that interprets its queries: compiling them takes longer than a few rows."""
+    with conf(spark, INTERPRETED):
+        yield Tables(spark, tmp_path_factory.mktemp("cases"))
