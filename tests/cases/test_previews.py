@@ -20,7 +20,8 @@ from deltamerge.merge.run import previewed, run_merge
 from tests.cases.format import Case
 from tests.cases.running import Engine, condition_of, run_at
 from tests.cases.tables import Tables
-from tests.cases.test_cases import ALL, CASES, STRATEGIES
+from tests.cases.test_cases import CASES, MODES, STRATEGIES
+from tests.effort import ALL
 
 _SAMPLE = 100
 
@@ -60,7 +61,7 @@ def parameters() -> list[object]:
     """Each case in each mode with each strategy, and a share of them where not everything is tested."""
     found = []
     for case in CASES:
-        for mode in ("rewritten", "marked"):
+        for mode in MODES:
             for engine, name in STRATEGIES:
                 id = f"{case.id} [{mode}, {name}]"
                 if case.only in (None, mode) and not case.fails and (ALL or zlib.crc32(id.encode()) % _SAMPLE == 0):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.errors import CorruptTableError, DeltaMergeError
@@ -18,10 +18,11 @@ from deltamerge.log.commit.upkeep import checkpoint
 from deltamerge.log.replay.checksum import write_checksum
 from deltamerge.log.replay.load import load
 from deltamerge.storage.local import LocalStore
+from tests.effort import examples
 from tests.spec.naive import State, assert_same, replay
 from tests.unit.log.building import add, commit, create, info, metadata, remove, schema_text
 
-FAST = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+FAST = examples(150)
 VERSIONS = 6
 
 logging.getLogger("deltamerge.log").setLevel(logging.CRITICAL)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.errors import DeltaMergeError
@@ -29,6 +29,7 @@ from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.identity import identity_columns
 from deltamerge.protocol.values.predicate import And, Compare, IsNull, OneOf, Or, StartsWith
 from deltamerge.storage.local import LocalStore
+from tests.effort import examples
 from tests.unit.log.building import add, info, remove, vector
 from tests.unit.log.building import commit as write
 
@@ -165,7 +166,7 @@ def look_at(snapshot: Snapshot) -> None:
 PLACES = [path for number, actions in enumerate(versions()) for path in places(actions, (number,))]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(300)
 @given(st.sampled_from(PLACES), st.sampled_from(OTHERS))
 def test_a_value_of_another_kind_raises_nothing_strange(
     tmp_path_factory: pytest.TempPathFactory, place: tuple[Any, ...], value: Any

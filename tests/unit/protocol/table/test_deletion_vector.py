@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.errors import CorruptTableError
@@ -22,6 +22,7 @@ from deltamerge.protocol.table.deletion_vector import (
     z85_encode,
 )
 from deltamerge.protocol.values.roaring import RowSet, decode, encode
+from tests.effort import examples
 
 EXAMPLE = DeletionVector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, 6)
 FIRST, SECOND = encode(np.array([1, 5, 70_000])), encode(np.arange(10, 20))
@@ -47,7 +48,7 @@ def test_the_protocols_examples_are_read() -> None:
     assert vector_reference(EXAMPLE, "f") is None
 
 
-@settings(deadline=None)
+@examples(100)
 @given(st.uuids())
 def test_a_uuid_has_twenty_characters_and_comes_back(id: uuid.UUID) -> None:
     text = z85_encode(id.bytes)
@@ -121,7 +122,7 @@ def test_a_row_that_the_file_does_not_have_is_refused() -> None:
         check_rows(rows, 9, "f")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(at=st.integers(0, len(FILE) - 1), byte=st.integers(0, 255), cut=st.integers(0, len(FILE)), number=st.integers(0, 1))
 def test_damaged_files_are_refused_or_read_right(at: int, byte: int, cut: int, number: int) -> None:
     data = (FILE[:at] + bytes([byte]) + FILE[at + 1 :])[: cut if cut % 3 == 0 else None]
@@ -132,7 +133,7 @@ def test_damaged_files_are_refused_or_read_right(at: int, byte: int, cut: int, n
     assert found.positions().tolist() == [[1, 5, 70_000], list(range(10, 20))][number]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text("0123wi5b=@{}LXg8", max_size=60), st.integers(-5, 60), st.integers(-1, 20))
 def test_damaged_inline_vectors_are_refused(text: str, size: int, cardinality: int) -> None:
     try:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pyroaring
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.protocol.values.roaring import NATIVE, PORTABLE, MalformedBitmap, Positions, RowSet, decode, encode
+from tests.effort import examples
 
-examples = settings(max_examples=150, deadline=None)
+few = examples(150)
 
 
 @st.composite
@@ -31,7 +32,7 @@ def positions(draw: st.DrawFn) -> Positions:
     return np.unique(np.concatenate(parts)).astype(np.int64) if parts else np.zeros(0, np.int64)
 
 
-@examples
+@few
 @given(positions())
 def test_what_is_encoded_is_decoded(rows: Positions) -> None:
     found = decode(encode(rows))
@@ -39,14 +40,14 @@ def test_what_is_encoded_is_decoded(rows: Positions) -> None:
     assert np.array_equal(found.positions(), rows)
 
 
-@examples
+@few
 @given(positions())
 def test_another_library_reads_what_is_encoded(rows: Positions) -> None:
     found = pyroaring.BitMap64.deserialize(encode(rows)[4:])
     assert np.array_equal(np.fromiter(found, np.int64, len(found)), rows)
 
 
-@examples
+@few
 @given(positions(), st.booleans())
 def test_what_another_library_wrote_is_decoded(rows: Positions, optimized: bool) -> None:
     bitmap = pyroaring.BitMap64(rows.tolist())
@@ -55,7 +56,7 @@ def test_what_another_library_wrote_is_decoded(rows: Positions, optimized: bool)
     assert np.array_equal(decode(struct.pack("<I", PORTABLE) + bitmap.serialize()).positions(), rows)
 
 
-@examples
+@few
 @given(positions().map(lambda rows: rows[rows < 1 << 32]), st.sampled_from("<>"))
 def test_the_native_layout_is_decoded(rows: Positions, order: str) -> None:
     low = pyroaring.BitMap(rows.tolist())
@@ -65,7 +66,7 @@ def test_the_native_layout_is_decoded(rows: Positions, order: str) -> None:
     assert decode(data).positions().tolist() == [*rows.tolist(), (1 << 32) + 7]
 
 
-@examples
+@few
 @given(positions(), st.integers(0, 200_000), st.integers(1, 100_000))
 def test_a_mask_says_of_each_row_whether_it_is_in_the_set(rows: Positions, first: int, count: int) -> None:
     found = decode(encode(rows)).mask(first, count)
@@ -88,7 +89,7 @@ def test_what_can_be_no_row_of_a_file_is_not_encoded(rows: list[int]) -> None:
 GOOD = encode(np.unique(np.concatenate([np.arange(9), np.arange(70_000, 140_000, 2), np.arange(200_000, 260_000)])))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.data())
 def test_damaged_bytes_are_refused_or_a_set_that_its_counts_describe(data: st.DataObject) -> None:
     damaged = bytearray(GOOD)
@@ -107,7 +108,7 @@ def test_damaged_bytes_are_refused_or_a_set_that_its_counts_describe(data: st.Da
         assert (np.diff(rows) > 0).all()
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.sampled_from([PORTABLE, NATIVE]), st.binary(max_size=200))
 def test_random_bytes_are_refused(magic: int, data: bytes) -> None:
     try:

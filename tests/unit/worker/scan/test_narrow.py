@@ -6,17 +6,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.protocol.values.predicate import ALWAYS, And, Compare, IsNotNull, IsNull, OneOf, Or, Path, Predicate
 from deltamerge.worker.scan.narrow import may_hold, narrows
+from tests.effort import examples
 from tests.unit.log.rows import KINDS, holds, predicates
 
 DECIDED = {"byte", "integer", "long", "date", "timestamp", "timestamp_ntz"}
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.data())
 def test_no_row_is_left_out_for_which_the_predicate_is_true(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(KINDS), min_size=2, max_size=2), label="kinds")
