@@ -23,7 +23,8 @@ from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.schema import shown_schema
 from deltamerge.spark.session.settings import setting
-from deltamerge.spark.sql.text import name_parts, parse, words_of
+from deltamerge.spark.sql.seen import seen
+from deltamerge.spark.sql.text import name_parts, unseen_words, words_of
 
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
@@ -65,8 +66,8 @@ def _check_dependents(snapshot: Snapshot, schema: StructType) -> None:
 
 def _uses(text: str, path: Path) -> bool:
     """Whether an expression uses a column or field, something in it, or something that it is in; True when in doubt."""
-    tree = parse(text)
-    if tree is None:
+    tree = seen(text)
+    if tree is None or path[0].lower() in unseen_words(tree):
         words = words_of(text)
         return words is None or path[0].lower() in words
     names = [name_parts(node) for node in tree.find_all(exp.Column, exp.Dot)]

@@ -5,22 +5,17 @@ Source: Spark's grammar, `dmlStatementNoWith`; `* EXCEPT (..)` as Databricks has
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from sqlglot.tokens import Token
-
 from deltamerge.errors import ParseError
 from deltamerge.merge.statement.clauses import Action, Side
-from deltamerge.spark.sql.text import is_name, keyword_at, makes_name, name_parts_of, opened, tokens_of
+from deltamerge.spark.sql.lexer import NoTokenError, Token, is_name, lexed
+from deltamerge.spark.sql.text import keyword_at, makes_name, name_parts_of, opened
 
 T = TypeVar("T")
-_EXPLAIN = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b(?:\s+(?:EXTENDED|FORMATTED|COST|CODEGEN)\b)?", re.IGNORECASE | re.DOTALL
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +56,36 @@ def says_merge(text: str) -> bool:
 
 def parse_merge(text: str) -> Statement | None:
     """The statement that a text is; None when it is no MERGE. Raises ParseError that shows the place."""
-    explain = _EXPLAIN.match(text)
-    if explain:  # sqlglot takes what follows EXPLAIN for one word
-        text = " " * explain.end() + text[explain.end() :]
-    tokens = tokens_of(text)
-    if tokens is None:
-        if text.lstrip().upper().startswith("MERGE"):
-            raise ParseError("PARSE_SYNTAX_ERROR", f"Not SQL: {text!r}.", hint="Look for a quote that isn't closed.")
-        return None
+    try:
+        tokens, broken = lexed(text), None
+    except NoTokenError as error:
+        tokens, broken = error.before, error
     reader = _Reader(text, tokens)
+    explain = reader.take("EXPLAIN")
+    if explain:
+        next((form for form in _EXPLAINED if reader.take(form)), None)
     try:
         ctes = reader.ctes() if reader.sees("WITH") else ""
     except ParseError:  # it may be any statement: Spark says what is wrong with it
         return None
-    return _statement(reader, ctes, explain is not None) if reader.take("MERGE") else None
+    if not reader.take("MERGE"):
+        return None
+    if broken is not None:
+        raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error", _broken(broken.found), broken)
+    return _statement(reader, ctes, explain)
+
+
+_EXPLAINED = ("EXTENDED", "FORMATTED", "COST", "CODEGEN")
+
+
+def _broken(found: str) -> str:
+    if found == "/*":
+        return "The comment is not closed; a comment within it needs an end of its own."
+    if found in ("'", '"', "`"):
+        return "The quote is not closed; a backslash takes the quote behind it for a character."
+    if found.isalpha():
+        return "Write a name with other characters than A to Z, digits and _ between backquotes."
+    return "Write text between quotes, and a name with such characters between backquotes."
 
 
 def _statement(reader: _Reader, ctes: str, explain: bool) -> Statement:
@@ -93,7 +104,7 @@ def _statement(reader: _Reader, ctes: str, explain: bool) -> Statement:
         raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error", hint)
     source_alias = reader.alias("ON")
     reader.expect("ON")
-    condition = reader.expression("WHEN")
+    condition = reader.expression(",", "WHEN")
     clauses = []
     while reader.take("WHEN"):
         clauses.append(_clause(reader))
@@ -114,14 +125,14 @@ _ACTIONS = {
 
 
 def _clause(reader: _Reader) -> SqlClause:
-    side = Side.NOT_MATCHED if reader.take("NOT") else Side.MATCHED
+    side = Side.NOT_MATCHED if reader.take("NOT") or reader.take("!") else Side.MATCHED
     reader.expect("MATCHED")
     if side is Side.NOT_MATCHED and reader.take("BY"):
         if reader.take("SOURCE"):
             side = Side.BY_SOURCE
         else:
             reader.expect("TARGET")
-    condition = reader.expression("THEN") if reader.take("AND") else None
+    condition = reader.expression(",", "THEN") if reader.take("AND") else None
     reader.expect("THEN")
     action = next((action for action in _ACTIONS[side] if reader.take(action.name)), None)
     if action is None:
@@ -145,7 +156,8 @@ def _set_list(reader: _Reader) -> tuple[tuple[str, str | None], ...]:
     found = []
     while True:
         column = reader.name_text()
-        reader.expect("=")
+        if not reader.take("=="):
+            reader.expect("=")
         found.append((column, reader.value("WHEN")))
         if not reader.take(","):
             return tuple(found)
@@ -172,6 +184,28 @@ def _check_clauses(reader: _Reader, clauses: Sequence[SqlClause]) -> None:
             words = "NOT_MATCHED_BY_TARGET" if before.side is Side.NOT_MATCHED else before.side.value.replace(" ", "_")
             message = f"Of several WHEN {before.side.value} clauses only the last can omit the condition"
             raise reader.error(f"NON_LAST_{words}_CLAUSE_OMIT_CONDITION", message)
+
+
+# Spark's `strictNonReserved`.
+_NO_ALIASES = (
+    "ANTI",
+    "CROSS",
+    "EXCEPT",
+    "FULL",
+    "INNER",
+    "INTERSECT",
+    "JOIN",
+    "LATERAL",
+    "LEFT",
+    "MINUS",
+    "NATURAL",
+    "ON",
+    "RIGHT",
+    "SEMI",
+    "UNION",
+    "USING",
+)
+_COMPLEX_TYPES = ("ARRAY", "MAP", "STRUCT")
 
 
 class _Reader:
@@ -239,12 +273,14 @@ class _Reader:
         if self.done or not is_name(self._token):
             raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a name expected")
         self._at += 1
-        return str(self._tokens[self._at - 1].text)
+        return self._tokens[self._at - 1].name
 
     def alias(self, follows: str) -> str | None:
         """An alias before the keyword that follows it."""
         if not self.take("AS") and self.sees(follows):
             return None
+        if any(self.sees(word) for word in _NO_ALIASES):
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: an alias expected", "Write such an alias between backquotes.")
         found = None if self.sees("(") else self._part()
         if self.sees("("):
             raise self.error("COLUMN_ALIASES_NOT_ALLOWED", "Column aliases are not allowed in MERGE")
@@ -274,36 +310,53 @@ class _Reader:
         if self.take("DEFAULT") and (self.done or any(self.sees(end) for end in (",", ")", ";", *ends))):
             return None
         self._at = begin
-        return self.expression(",", ")", *ends)
+        return self.expression(",", *ends)
 
     def expression(self, *ends: str) -> str:
-        """The text up to one of these words outside of parentheses and CASE."""
+        """The text up to one of these words, or what closes nothing, outside of parentheses and CASE."""
         begin = self._at
-        self._skip(lambda: self.sees(";") or any(self.sees(end) for end in ends))
+        self._skip(lambda: any(self.sees(end) for end in (";", ")", "]", *ends)))
         if begin == self._at:
             raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: an expression expected")
-        return self._slice(begin, self._at)
+        found = self._slice(begin, self._at)
+        if [token.text for token in lexed(found)] != [token.text for token in self._tokens[begin : self._at]]:
+            self._at = begin  # `array(a)` takes the next >> for the ends of two types
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: >> behind array, map or struct", "Write shiftright(a, b).")
+        return found
 
     def _skip(self, ends: Callable[[], bool]) -> None:
         openers: tuple[str, ...] = ()
         while not self.done and (openers or not ends()):
+            if {*openers} == {"CASE"} and (self.sees(",") or self.sees(";")):
+                break
             openers = opened(openers, keyword_at(self._tokens, self._at))
             self._at += 1
+            if self.sees("<") and self.sees("::", -2) and any(self.sees(type, -1) for type in _COMPLEX_TYPES):
+                self._skip_type()
+        if openers:
+            hint = "Write a column of this name between backquotes." if openers[-1] == "CASE" else None
+            raise self.error("PARSE_SYNTAX_ERROR", f"Syntax error: {openers[-1]} is not closed", hint)
+
+    def _skip_type(self) -> None:
+        depth = 1
+        while depth and not self.done:
+            self._at += 1
+            depth += self.sees("<") - self.sees(">")
 
     @property
     def _token(self) -> Token:
         return self._tokens[self._at]
 
     def _slice(self, begin: int, end: int) -> str:
-        return self._text[self._tokens[begin].start : self._tokens[end - 1].end + 1] if end > begin else ""
+        return self._text[self._tokens[begin].start : self._tokens[end - 1].behind] if end > begin else ""
 
-    def error(self, condition: str, message: str, hint: str | None = None) -> ParseError:
-        """An error at the current place, with the line and a mark below it."""
-        place = len(self._text) if self.done else self._token.start
+    def error(self, condition: str, message: str, hint: str | None = None, at: NoTokenError | None = None) -> ParseError:
+        """An error at the current place, or where no token begins, with the line and a mark below it."""
+        place = at.place if at else len(self._text) if self.done else self._token.start
         number = self._text.count("\n", 0, place) + 1
         first = self._text.rfind("\n", 0, place) + 1
         line = self._text[first:].split("\n", 1)[0]
-        near = "end of input" if self.done else f"'{self._token.text}'"
+        near = f"'{at.found}'" if at else "end of input" if self.done else f"'{self._token.text}'"
         return ParseError(
             condition,
             f"{message}, at or near {near} (line {number}, position {place - first}).\n{line}\n{' ' * (place - first)}^^^",

@@ -20,7 +20,7 @@ def with_identifiers(spark: Session, text: str) -> str:
     for n, token in enumerate(tokens):
         if makes_name(tokens, n):
             last = tokens[min(partner(tokens, n + 1), len(tokens) - 1)]
-            found.append((token.start, last.end + 1, _name(spark, text[tokens[n + 1].end + 1 : last.start])))
+            found.append((token.start, last.behind, _name(spark, text[tokens[n + 1].behind : last.start])))
     return replaced(text, found)
 
 

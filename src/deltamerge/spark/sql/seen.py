@@ -11,6 +11,7 @@ from deltamerge.spark.sql.text import parse, words_of
 # What stands in a text, the setting under which Spark reads it otherwise, and that setting's default.
 _READINGS = (
     ('"', "spark.sql.ansi.doubleQuotedIdentifiers", "false"),
+    ("`", "spark.sql.parser.quotedRegexColumnNames", "false"),
     ("\\", "spark.sql.parser.escapedStringLiterals", "false"),
     ("${", "spark.sql.variable.substitute", "true"),
 )
@@ -20,4 +21,4 @@ def seen(text: str) -> exp.Expression | None:
     """The tree of an expression; None when it does not parse, or may be another one to Spark: `IDENTIFIER(..)` names anything."""
     if any(mark in text and setting(Session.active(), key, default).lower() == "true" for mark, key, default in _READINGS):
         return None
-    return None if "identifier" in (words_of(text) or ()) else parse(text)
+    return None if words_of(text) is None else parse(text)

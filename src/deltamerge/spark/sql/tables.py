@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlglot.tokens import Token, TokenType
-
-from deltamerge.spark.sql.text import is_name, keyword_at, opened, parse, replaced, tokens_of
+from deltamerge.spark.sql.lexer import Kind, Token, is_name, string_value
+from deltamerge.spark.sql.text import keyword_at, opened, parse, replaced, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def _table_places(tokens: Sequence[Token]) -> Iterator[int]:
             levels.pop()
         if word in ("SELECT", "WITH"):
             level.queries = True
-        if word == "SELECT" or word == "|>" or word.split()[-1:] == ["BY"]:
+        if word == "SELECT" or word in ("|>", "BY"):
             level.lists = False
         if word == "FROM" and _names_tables(tokens, n, level):
             level.queries = level.lists = expected = True
@@ -75,13 +74,13 @@ def _names_tables(tokens: Sequence[Token], n: int, level: _Level) -> bool:
 def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
     parts = _name_at(tokens, n)
     behind = n + 2 * len(parts) - 1
-    is_path = len(parts) == 2 and parts[0].text.lower() == "delta" and parts[1].token_type is TokenType.IDENTIFIER
+    is_path = len(parts) == 2 and parts[0].name.lower() == "delta" and parts[1].kind is Kind.NAME
     kind, begin, end = _time_travel(text, tokens, behind) if parts else ("", behind, behind)
     if not (is_path or kind):
         return None
-    version = tokens[(begin + end) // 2].text if kind == "version" else None
-    timestamp = text[tokens[begin].start : tokens[end - 1].end + 1] if kind == "timestamp" else None
-    return TableName(parts[0].start, tokens[end - 1].end + 1, tuple(part.text for part in parts), version, timestamp)
+    version = _version(tokens[(begin + end) // 2]) if kind == "version" else None
+    timestamp = text[tokens[begin].start : tokens[end - 1].behind] if kind == "timestamp" else None
+    return TableName(parts[0].start, tokens[end - 1].behind, tuple(part.name for part in parts), version, timestamp)
 
 
 def _name_at(tokens: Sequence[Token], n: int) -> list[Token]:
@@ -89,7 +88,7 @@ def _name_at(tokens: Sequence[Token], n: int) -> list[Token]:
     found: list[Token] = []
     while n < len(tokens) and is_name(tokens[n]):
         found.append(tokens[n])
-        if n + 1 == len(tokens) or tokens[n + 1].token_type is not TokenType.DOT:
+        if n + 1 == len(tokens) or tokens[n + 1].text != ".":
             break
         n += 2
     return found
@@ -115,8 +114,14 @@ def _time_travel(text: str, tokens: Sequence[Token], n: int) -> tuple[str, int, 
 def _version_end(tokens: Sequence[Token], begin: int) -> int:
     """The place behind a number or text, which stands in parentheses where it is a parameter's value."""
     enclosed = keyword_at(tokens, begin) == "(" and keyword_at(tokens, begin + 2) == ")"
-    is_literal = tokens[begin + enclosed].token_type in (TokenType.NUMBER, TokenType.STRING)
-    return begin + is_literal * (1 + 2 * enclosed)
+    return begin if _version(tokens[begin + enclosed]) is None else begin + 1 + 2 * enclosed
+
+
+def _version(token: Token) -> str | None:
+    """What a whole number or a text says, None for anything else."""
+    if token.kind is Kind.STRING:
+        return string_value(token)
+    return token.text if token.kind is Kind.NUMBER and token.text.isdigit() else None
 
 
 def _expression_end(text: str, tokens: Sequence[Token], begin: int) -> int:
@@ -125,7 +130,7 @@ def _expression_end(text: str, tokens: Sequence[Token], begin: int) -> int:
     while end < len(tokens) and (openers or keyword_at(tokens, end) not in (")", ",", ";", "AS", "JOIN", "WHERE")):
         openers = opened(openers, keyword_at(tokens, end))
         end += 1
-    while end > begin and parse(text[tokens[begin].start : tokens[end - 1].end + 1]) is None:
+    while end > begin and parse(text[tokens[begin].start : tokens[end - 1].behind]) is None:
         end -= 1
     return end
 
@@ -138,10 +143,10 @@ def with_short_names(text: str, tables: Sequence[Sequence[str]], home: Callable[
     tokens = tokens_of(text) or []
     cuts = []
     for n in range(len(tokens)):
-        if n and tokens[n - 1].token_type is TokenType.DOT:
+        if n and tokens[n - 1].text == ".":
             continue
         parts = _name_at(tokens, n)
-        length = max((_qualifying(_lower(part.text for part in parts), _lower(table), home) for table in tables), default=0)
+        length = max((_qualifying(_lower(part.name for part in parts), _lower(table), home) for table in tables), default=0)
         if length:
             cuts.append((parts[0].start, parts[length - 1].start, ""))
     return replaced(text, cuts)

@@ -1,4 +1,7 @@
-"""SQL text as a tree, by sqlglot. Only for seeing into expressions: what is not understood stays unknown."""
+"""SQL text as tokens and trees. Only for seeing into it: what is not understood, or may be otherwise to Spark, stays unknown.
+
+Tokens are Spark's. Trees are sqlglot's, where it surely reads what Spark reads.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,27 @@ from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
 
-DIALECT = "spark"
-
+from deltamerge.spark.sql.agreement import agrees, unseen
+from deltamerge.spark.sql.lexer import Kind, NoTokenError, Token, is_name, lexed, string_value
+from deltamerge.spark.sql.plain import DIALECT, plain
 
 _UNSEEN = "deltamerge_unseen"
 
 
 def parse(text: str) -> exp.Expression | None:
     """The tree of an expression, None when it does not parse as one."""
+    tokens = tokens_of(text)
+    told = None if tokens is None else plain(tokens)
+    if tokens is None or told is None:
+        return None
     try:
-        found = sqlglot.parse_one(text, into=exp.Condition, dialect=DIALECT)
-    except (SqlglotError, RecursionError):
+        found = sqlglot.parse_one(told, into=exp.Condition, dialect=DIALECT)
+    except Exception:  # sqlglot's own errors, and those that its functions stumble over
         return None
-    if isinstance(found, exp.Command | exp.Block):
+    if isinstance(found, exp.Command | exp.Block) or not agrees(found, [keyword_at(tokens, n) for n in range(len(tokens))]):
         return None
-    found.meta[_UNSEEN] = (words_of(text) or frozenset()) - identifiers_in(found)
+    found.meta[_UNSEEN] = unseen(found, [token.name.lower() for token in tokens if is_name(token)])
     return found
 
 
@@ -43,16 +49,19 @@ def has_subquery(tree: exp.Expression | None, text: str) -> bool:
     """Whether an expression asks a query of its own; what has no tree is judged by its words."""
     if tree is not None:
         return tree.find(exp.Select, exp.SetOperation, exp.Subquery) is not None
-    return any(token.token_type is TokenType.SELECT for token in tokens_of(text) or ())
+    return any(token.upper == "SELECT" for token in tokens_of(text) or ())
 
 
 def words_of(text: str) -> frozenset[str] | None:
-    """Every word of a text that might name a column, in lower case; None when the text can't be split into words."""
-    try:
-        tokens = sqlglot.tokenize(text, dialect=DIALECT)
-    except (SqlglotError, RecursionError):
+    """Every word of a text that might name a column, in lower case; None when that can't be said.
+
+    `IDENTIFIER(..)` and a variable name anything.
+    """
+    tokens = tokens_of(text)
+    if tokens is None or "${" in text or any(makes_name(tokens, n) for n in range(len(tokens))):
         return None
-    return frozenset(token.text.lower() for token in tokens)
+    names = {token.name.lower() for token in tokens if is_name(token) or token.text.startswith('"')}
+    return frozenset(names | {(string_value(token) or "").lower() for token in tokens if token.kind is Kind.STRING})
 
 
 def united(words: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
@@ -62,20 +71,16 @@ def united(words: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
 
 
 def tokens_of(text: str) -> list[Token] | None:
-    """The tokens of a text with their places in it; None when it can't be split into tokens."""
+    """The tokens of a text with their places in it; None when Spark surely refuses it as an expression and as a MERGE."""
     try:
-        return list(sqlglot.tokenize(text, dialect=DIALECT))
-    except (SqlglotError, RecursionError):
+        return lexed(text)
+    except NoTokenError:
         return None
 
 
 def qualifiers_of(text: str) -> tuple[str, ...]:
-    """The words that stand before a dot, in order of appearance."""
-    try:
-        tokens = sqlglot.tokenize(text, dialect=DIALECT)
-    except (SqlglotError, RecursionError):
-        return ()
-    found = [a.text for a, b in pairwise(tokens) if b.token_type is TokenType.DOT]
+    """The names that stand before a dot, in order of appearance."""
+    found = [a.name for a, b in pairwise(tokens_of(text) or ()) if b.text == "."]
     return tuple(dict.fromkeys(found))
 
 
@@ -96,34 +101,34 @@ def name_parts_of(text: str) -> tuple[str, ...]:
     """The parts of a table's name as it is written, unquoted; () when it is no plain name."""
     tokens = tokens_of(text) or []
     names, dots = tokens[::2], tokens[1::2]
-    plain = len(names) == len(dots) + 1 and all(dot.token_type is TokenType.DOT for dot in dots)
-    return tuple(token.text for token in names) if plain else ()
-
-
-def is_name(token: Token) -> bool:
-    """Whether a token may be a name or a part of one: a word, or what stands between backquotes."""
-    return token.token_type is TokenType.IDENTIFIER or (token.token_type not in _QUOTED and _is_word(token))
+    plain = len(names) == len(dots) + 1 and all(dot.text == "." for dot in dots) and all(map(is_name, names))
+    return tuple(token.name for token in names) if plain else ()
 
 
 def keyword_at(tokens: Sequence[Token], n: int) -> str:
     """The keyword or sign at a place, in upper case.
 
-    It is '' beyond the ends, for what is quoted, for a part of a dotted name, and for the name of a parameter.
+    It is '' beyond the ends, for what is quoted, for numbers, for a part of a dotted name, and for the name of a parameter.
     """
-    if not 0 <= n < len(tokens) or tokens[n].token_type in _QUOTED:
+    if not 0 <= n < len(tokens):
         return ""
-    text = str(tokens[n].text.upper())
-    if not _is_word(tokens[n]):
-        return text
-    follows = n > 0 and (_is(tokens, n - 1, TokenType.DOT) or _is_marked(tokens, n))
-    qualifies = _is(tokens, n + 1, TokenType.DOT) and not _is(tokens, n + 2, TokenType.NUMBER)
-    return "" if follows or qualifies else text
+    is_part = tokens[n].kind is Kind.WORD and (_sign_at(tokens, n - 1) in (".", ":") or _sign_at(tokens, n + 1) == ".")
+    return "" if is_part else tokens[n].upper
 
 
 def makes_name(tokens: Sequence[Token], n: int) -> bool:
     """Whether `IDENTIFIER(..)` begins at a place, alone or as a part of a name."""
-    word = tokens[n].token_type not in _QUOTED and tokens[n].text.upper() == "IDENTIFIER"
-    return word and keyword_at(tokens, n + 1) == "("
+    return tokens[n].upper == "IDENTIFIER" and _sign_at(tokens, n + 1) == "("
+
+
+_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
+
+
+def enclosed(text: str) -> str:
+    """An expression in parentheses, in which Spark takes no alias; one that might be a query in them stays without."""
+    tokens = tokens_of(text) or []
+    is_call = keyword_at(tokens, 0) in ("MAP", "REDUCE") and keyword_at(tokens, 1) == "("
+    return text if keyword_at(tokens, 0) in _QUERIES and not is_call else f"({text})"
 
 
 def opened(openers: tuple[str, ...], keyword: str) -> tuple[str, ...]:
@@ -140,20 +145,8 @@ def opened(openers: tuple[str, ...], keyword: str) -> tuple[str, ...]:
     return openers[:-1] if keyword == "END" and openers[-1:] == ("CASE",) else openers
 
 
-def _is(tokens: Sequence[Token], n: int, type: TokenType) -> bool:
-    return n < len(tokens) and tokens[n].token_type is type
-
-
-def _is_word(token: Token) -> bool:
-    return bool(token.text.replace("_", "a").isalnum())
-
-
-def _is_marked(tokens: Sequence[Token], n: int) -> bool:
-    """Whether a colon stands directly before a token, as in `:name`."""
-    return _is(tokens, n - 1, TokenType.COLON) and tokens[n - 1].end + 1 == tokens[n].start
-
-
-_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING)
+def _sign_at(tokens: Sequence[Token], n: int) -> str:
+    return tokens[n].text if 0 <= n < len(tokens) and tokens[n].kind is Kind.SIGN else ""
 
 
 def with_literals(text: str, literal: Callable[[str | int], str]) -> str:
@@ -162,11 +155,11 @@ def with_literals(text: str, literal: Callable[[str | int], str]) -> str:
     found, number = [], 0
     typed = _within_struct_types(tokens)
     for n, token in enumerate(tokens):
-        if token.token_type is TokenType.PLACEHOLDER:
-            found.append((token.start, token.end + 1, literal(number)))
+        if token.text == "?":
+            found.append((token.start, token.behind, literal(number)))
             number += 1
-        elif n + 1 < len(tokens) and _is_marked(tokens, n + 1) and n not in typed:
-            found.append((token.start, tokens[n + 1].end + 1, literal(tokens[n + 1].text)))
+        elif token.text == ":" and n + 1 < len(tokens) and is_name(tokens[n + 1]) and n not in typed:
+            found.append((token.start, tokens[n + 1].behind, literal(tokens[n + 1].name)))
     return replaced(text, found)
 
 
@@ -174,10 +167,9 @@ def _within_struct_types(tokens: Sequence[Token]) -> frozenset[int]:
     """The places of the tokens within the brackets of `STRUCT<..>`, where a colon stands between a field's name and its type."""
     found, depth = [], 0
     for n, token in enumerate(tokens):
-        if depth or (token.text == "<" and n and tokens[n - 1].text.upper() == "STRUCT"):
+        if depth or (token.text == "<" and n and tokens[n - 1].upper == "STRUCT"):
             found.append(n)
-            signs = "" if token.token_type is TokenType.STRING else token.text
-            depth += signs.count("<") - signs.count(">")
+            depth += (token.text == "<") - (token.text == ">")
     return frozenset(found)
 
 

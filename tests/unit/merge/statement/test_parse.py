@@ -130,10 +130,54 @@ def test_nested_cases_keep_their_whens() -> None:
     assert second.action is Action.DELETE
 
 
-def test_explain() -> None:
-    found = parsed("/* why */ EXPLAIN EXTENDED MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE")
+@pytest.mark.parametrize("begin", ["/* why */ EXPLAIN EXTENDED ", "-- a \\\n b\nexplain", "/* /* */ */ EXPLAIN--\nCOST\u3000"])
+def test_explain(begin: str) -> None:
+    found = parsed(f"{begin} MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE")
     assert found.explain
     assert found.condition == "true"
+
+
+def test_a_clause_in_a_comment_is_none() -> None:
+    """A backslash continues a comment on the next line; a hint in a comment has no end of its own."""
+    (first,) = clauses("WHEN MATCHED AND s.a THEN UPDATE SET a = 1 -- or \\\nWHEN MATCHED THEN DELETE\n")
+    assert first.assignments == (("a", "1"),)
+    assert parsed("MERGE INTO t USING s ON a -- b \\\nAND c\n WHEN MATCHED THEN DELETE").condition == "a"
+    (first,) = clauses("WHEN MATCHED /* /*+ */ THEN DELETE -- */ THEN UPDATE SET *")
+    assert first.action is Action.DELETE
+
+
+def test_blanks_are_sparks() -> None:
+    assert clauses("WHEN\u3000MATCHED\u00a0THEN\x0bDELETE") == clauses("WHEN MATCHED THEN DELETE")
+    with pytest.raises(ParseError):
+        clauses("WHEN\x85MATCHED THEN DELETE")
+
+
+@pytest.mark.parametrize(
+    ("text", "near", "hint"),
+    [
+        ("WHEN MATCHED AND s.a = 'x THEN DELETE", "'''", "quote is not closed"),
+        ("WHEN MATCHED AND s.a = 'x\\' THEN DELETE", "'''", "quote is not closed"),
+        ("WHEN MATCHED /* /* */ THEN DELETE", "'/*'", "comment is not closed"),
+        ("WHEN MATCHED AND s.naïve THEN DELETE", "'ï'", "between backquotes"),
+        ("WHEN MATCHED AND s.a = $$x$$ THEN DELETE", "'$'", "between quotes"),
+    ],
+)
+def test_what_spark_has_no_token_for_is_shown_with_its_place(text: str, near: str, hint: str) -> None:
+    with pytest.raises(ParseError) as error:
+        clauses(text)
+    assert f"near {near}" in error.value.detail
+    assert hint in (error.value.hint or "")
+
+
+def test_equal_signs_and_exclamation_marks_are_what_they_are_for_spark() -> None:
+    first, second = clauses("WHEN MATCHED THEN UPDATE SET a == b == c WHEN ! MATCHED THEN INSERT (a) VALUES (! b)")
+    assert first.assignments == (("a", "b == c"),)
+    assert (second.side, second.assignments) == (Side.NOT_MATCHED, (("a", "! b"),))
+
+
+def test_types_have_commas_of_their_own() -> None:
+    (clause,) = clauses("WHEN MATCHED THEN UPDATE SET a = b::map<int,array<int>> < c, d = e::struct<f:int, g:int>")
+    assert clause.assignments == (("a", "b::map<int,array<int>> < c"), ("d", "e::struct<f:int, g:int>"))
 
 
 @pytest.mark.parametrize(
@@ -163,6 +207,9 @@ def test_other_statements(text: str) -> None:
         ("WHEN MATCHED THEN UPDATE SET a =", "PARSE_SYNTAX_ERROR", "end of input"),
         ("WHEN MATCHED AND THEN DELETE", "PARSE_SYNTAX_ERROR", "'THEN'"),
         ("WHEN MATCHED THEN DELETE DELETE", "PARSE_SYNTAX_ERROR", "'DELETE'"),
+        (", true WHEN MATCHED THEN DELETE", "PARSE_SYNTAX_ERROR", "','"),
+        (") OR (true WHEN MATCHED THEN DELETE", "PARSE_SYNTAX_ERROR", "')'"),
+        ("WHEN MATCHED THEN UPDATE SET a = case, b = 1", "PARSE_SYNTAX_ERROR", "CASE is not closed"),
         ("WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)", "MERGE_INSERT_VALUE_COUNT_MISMATCH", "1 values"),
         ("WHEN NOT MATCHED THEN INSERT * WHEN MATCHED THEN DELETE", "PARSE_SYNTAX_ERROR", "must come before"),
         ("WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE", "NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION", "only the last"),
@@ -196,6 +243,19 @@ def test_the_line_is_shown_with_a_mark_below_it() -> None:
 def test_any_text_parses_or_is_refused_by_name(text: str) -> None:
     with contextlib.suppress(ParseError):
         parse_merge(f"MERGE INTO t USING s ON a {text}")
+
+
+def test_a_shift_that_spark_takes_for_the_ends_of_two_types_is_refused() -> None:
+    with pytest.raises(ParseError, match=r"shiftright") as error:
+        clauses("WHEN MATCHED AND array(a)[0] = 1 THEN UPDATE SET b = c >> 1")
+    assert "'c'" in error.value.detail
+
+
+@pytest.mark.parametrize("alias", ["inner", "left", "AS Minus"])
+def test_words_of_joins_are_no_aliases(alias: str) -> None:
+    with pytest.raises(ParseError, match="between backquotes"):
+        parse_merge(f"MERGE INTO t {alias} USING s ON true WHEN MATCHED THEN DELETE")
+    assert parsed("MERGE INTO t `left` USING s ON true WHEN MATCHED THEN DELETE").target_alias == "left"
 
 
 def test_column_aliases_are_refused() -> None:
