@@ -13,7 +13,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.run import explained, run_merge
 from deltamerge.merge.statement.clauses import Assignment, Clause, MergeSpec
 from deltamerge.merge.statement.parse import SqlClause, Statement, parse_merge, says_merge
-from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.expressions.queries import query_frame
 from deltamerge.spark.read.catalog import PathViews, location_of, named_frame
@@ -65,7 +65,7 @@ def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStateme
         return attribute_of(name_parts_of(with_short_names(text, short, home)))
 
     def ready(text: str) -> Expression:
-        return from_user(views.named(with_ctes(with_short_names(text, short, home), statement.ctes)))
+        return from_clause(views.named(with_ctes(with_short_names(text, short, home), statement.ctes)))
 
     spec = MergeSpec(
         _source(spark, statement, source_name, views),

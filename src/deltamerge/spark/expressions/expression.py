@@ -18,7 +18,7 @@ from deltamerge.spark.session.adapter import tree_of
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, SparkType
 from deltamerge.spark.sql.seen import seen
-from deltamerge.spark.sql.text import identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
+from deltamerge.spark.sql.text import enclosed, identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
 
 _CLOCKS = frozenset({"current_timestamp", "now", "current_date", "curdate", "current_time", "localtimestamp", "unix_timestamp"})
 
@@ -67,6 +67,11 @@ def from_user(value: str | Column) -> Expression:
         tree = tree_of(value, seen)
         return Expression(lambda: value, column_text(value), tree, _tree_words(tree), _tree_qualifiers(tree), unseen_words(tree))
     raise TypeError(f"an expression must be a string or a Column, not {type(value).__name__}")
+
+
+def from_clause(text: str) -> Expression:
+    """The expression of a text in a statement, where none has an alias."""
+    return replace(from_user(text), build=lambda: F.expr(enclosed(text)))
 
 
 def from_name(*parts: str, type: SparkType | None = None) -> Expression:
