@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import ParseException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import deltamerge
+from deltamerge.errors import DeltaMergeError
 from tests.e2e.tables import conf, content, make, source
 
 SCHEMA = "id int, p string"
@@ -93,3 +95,54 @@ def test_a_column_named_by_identifier_is_read(spark: SparkSession, tmp_path: Pat
     condition = form("IDENTIFIER('t.p') = '2024-01-02'")  # type: ignore[operator]
     assert merge.whenMatchedDelete(condition).run().deleted == 1
     assert content(spark, tmp_path / "t") == [ROWS[0], ROWS[2]]
+
+
+@pytest.mark.usefixtures("strategy")
+@pytest.mark.parametrize("form", [str, F.expr])
+@pytest.mark.parametrize(
+    ("condition", "matched"),
+    [
+        ("t.id = s.id -- but not \\\n AND t.p = 'none'", {1, 2, 3}),
+        ("t.id = s.id AND t.p = +'1'", {1, 2}),
+        ("t.id = s.id AND t.flag isnull", {1, 2}),
+    ],
+)
+def test_no_file_is_pruned_by_what_spark_reads_otherwise(
+    spark: SparkSession, tmp_path: Path, condition: str, matched: set[int], form: type[str] | Column
+) -> None:
+    """A backslash continues a comment on the next line, a plus casts to a number, `isnull` behind an expression is its alias."""
+    rows = [(1, "01", True), (2, "1", True), (3, "2", False)]
+    table = make(spark, tmp_path / "t", "id int, p string, flag boolean", rows, files=3)
+    changes = source(spark, "id int", [(1,), (2,), (3,)])
+    merge = table.merge(changes, form(condition)).whenMatchedUpdate(set={"p": "'x'"})  # type: ignore[operator]
+    assert merge.whenNotMatchedInsert(values={"id": "-s.id"}).run().inserted == 3 - len(matched)
+    assert {id for id, p, _ in content(spark, tmp_path / "t") if p == "x"} == matched
+
+
+def test_a_clause_in_a_comment_is_not_run(spark: SparkSession, tmp_path: Path) -> None:
+    make(spark, tmp_path / "t", SCHEMA, ROWS)
+    deltamerge.sql(
+        spark,
+        f"MERGE INTO delta.`{tmp_path / 't'}` t USING (SELECT 1 AS id) s ON t.id = s.id -- AND false \\\nAND false\n"
+        "WHEN MATCHED AND t.p == 'none' THEN UPDATE SET p == 'x' -- or rather \\\nWHEN MATCHED THEN DELETE\n"
+        "WHEN NOT MATCHED BY SOURCE AND id = 2 /* /*+ */ THEN DELETE -- */ THEN UPDATE SET p = 'y'",
+    )
+    assert content(spark, tmp_path / "t") == [ROWS[0], ROWS[2]]
+
+
+def test_a_part_of_a_statement_has_no_alias(spark: SparkSession, tmp_path: Path) -> None:
+    make(spark, tmp_path / "t", SCHEMA, ROWS)
+    merge = f"MERGE INTO delta.`{tmp_path / 't'}` t USING (SELECT 1 AS id) s ON t.id = s.id isnull WHEN MATCHED THEN DELETE"
+    with pytest.raises(ParseException, match="PARSE_SYNTAX_ERROR"):
+        deltamerge.sql(spark, merge)
+    assert content(spark, tmp_path / "t") == ROWS
+
+
+def test_variables_of_the_environment_are_put_in_before_a_statement_is_split(spark: SparkSession, tmp_path: Path) -> None:
+    make(spark, tmp_path / "t", SCHEMA, ROWS)
+    merge = f"MERGE INTO delta.`{tmp_path / 't'}` t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET p = "
+    deltamerge.sql(spark, f"{merge}'${{env:HOME}} ${{system:file.separator}} ${{env:NOT_SET}}' ${{nothing}}")
+    (meant,) = spark.sql("SELECT '${env:HOME} ${system:file.separator} ${env:NOT_SET}'").collect()[0]
+    assert content(spark, tmp_path / "t")[0] == (1, meant)
+    with conf(spark, {"open": "${"}), pytest.raises(DeltaMergeError, match="DELTAMERGE_UNCLEAR_VARIABLE"):
+        deltamerge.sql(spark, f"{merge}'${{open}}day}}'")
