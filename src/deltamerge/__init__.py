@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from deltamerge.spark.session import version as _checked  # noqa: F401 - refuses a PySpark that the imports below can't use
+
+# isort: split
+
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any

@@ -49,6 +49,10 @@ def restore_action(action: str) -> str:
     return f"The {action} action in the transaction log is damaged; restore it from a backup."
 
 
+class PySparkVersionError(DeltaMergeError, ImportError):
+    """There is no PySpark, or one of a version that this library does not know."""
+
+
 class AnalysisError(DeltaMergeError):
     """The statement or the call is wrong; found before any job runs."""
 

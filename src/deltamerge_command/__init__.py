@@ -1,0 +1,23 @@
+"""Starts the `deltamerge` command. Stands outside the package, so that it can say what keeps the package from being imported."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+_EXTRA = {"typer": "cli", "click": "cli", "rich": "cli", "deltalake": "demo", "duckdb": "demo"}
+
+
+def main() -> None:
+    """Run the command line. What is not installed ends it with status 1 and a message of a few lines."""
+    try:
+        importlib.import_module("deltamerge.cli.main").main()
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRA:
+            raise
+        extra = _EXTRA[error.name]
+        sys.exit(f"This command needs the package {error.name}, which is not installed.\nHint: pip install 'deltamerge[{extra}]'")
+    except ImportError as error:
+        if getattr(error, "condition", None) is None:
+            raise
+        sys.exit(str(error))
