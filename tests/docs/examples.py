@@ -1,25 +1,24 @@
 """The examples of a Markdown page: its fenced blocks as things that can be run and compared. Knows nothing of what they do.
 
 A block of `python` runs; a block of `text` behind it is what it must have printed. `<!-- not run: reason -->` above a block
-keeps it from running. `<!-- setup` up to `-->` is Python that readers don't see: README.md has such blocks, the guide none.
+keeps it from running. Imports the standard library only, so that it runs where nothing but the wheel is installed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import doctest
 import io
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 # Where the examples' tables are, as readers see it.
-PLACES = ("/data", "/tmp/deltamerge")
+PLACE = "/tmp/deltamerge"
 _BLOCK = re.compile(
-    r"^(?P<indent>[ ]*)```(?P<language>\w+)?[^\n]*\n(?P<text>.*?)^(?P=indent)```[ ]*$|^<!-- setup\n(?P<setup>.*?)^-->[ ]*$",
+    r"^(?P<indent>[ ]*)```(?P<language>\w+)?[^\n]*\n(?P<text>.*?)^(?P=indent)```[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
 _NOT_RUN = re.compile(r"<!-- not run: [^\n]+ -->\s*\Z")
@@ -27,12 +26,11 @@ _NOT_RUN = re.compile(r"<!-- not run: [^\n]+ -->\s*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Python to run: `line` is the page's line where its text begins, `output` what it prints, `hidden` what no reader sees."""
+    """Python to run: `line` is the page's line where its text begins, `output` what it prints."""
 
     text: str
     line: int
     output: str | None = None
-    hidden: bool = False
 
 
 def examples_of(page: str) -> Iterator[Example]:
@@ -48,42 +46,36 @@ def examples_of(page: str) -> Iterator[Example]:
         if waiting is not None:
             yield waiting
         waiting = None
-        if found["setup"] is not None:
-            yield Example(found["setup"], line, hidden=True)
-        elif found["language"] == "python" and not _NOT_RUN.search(page, 0, found.start()):
+        if found["language"] == "python" and not _NOT_RUN.search(page, 0, found.start()):
             waiting = Example(textwrap.dedent(found["text"]), line)
     if waiting is not None:
         yield waiting
 
 
-def run_page(path: Path, folder: Path, names: Mapping[str, Any] | None = None) -> Iterator[tuple[Example, str]]:
-    """Run a page's examples in one namespace that has only `names`; each with what it printed.
+def run_page(path: Path, folder: Path) -> Iterator[tuple[Example, str]]:
+    """Run a page's examples in one empty namespace; each with what it printed.
 
     The tables are below `folder` instead of where readers have them.
     """
-    namespace: dict[str, Any] = {"__name__": "__main__", **(names or {})}
-    folders = {f"{place}/": f"{folder}/{n}/" for n, place in enumerate(PLACES)}
+    namespace: dict[str, Any] = {"__name__": "__main__"}
     for example in examples_of(path.read_text(encoding="utf-8")):
-        text = example.text
-        for place, own in folders.items():
-            text = text.replace(place, own)
+        text = example.text.replace(f"{PLACE}/", f"{folder}/")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             # Tracebacks name the page and the line.
             exec(compile("\n" * (example.line - 1) + text, str(path), "exec"), namespace)
-        shown = printed.getvalue()
-        for place, own in folders.items():
-            shown = shown.replace(own, place)
-        yield example, shown
+        yield example, printed.getvalue().replace(f"{folder}/", f"{PLACE}/")
 
 
-def same_output(expected: str, printed: str, wildcards: bool = False) -> bool:
-    """Whether an example printed what the page shows, but for blanks at the ends of lines and blank lines at the end.
+def difference(path: Path, example: Example, printed: str) -> str:
+    """How an example's output differs from what the page shows; '' when it does not, or the page shows none."""
+    if example.output is None or same_output(example.output, printed):
+        return ""
+    return f"{path.name}:{example.line} prints otherwise\n--- the page\n{example.output}\n--- printed\n{printed}"
 
-    With `wildcards` three dots stand for anything.
-    """
-    if wildcards:
-        return doctest.OutputChecker().check_output(_trimmed(expected), _trimmed(printed), doctest.ELLIPSIS)
+
+def same_output(expected: str, printed: str) -> bool:
+    """Whether an example printed what the page shows, but for blanks at the ends of lines and blank lines at the end."""
     return _trimmed(expected) == _trimmed(printed)
 
 
