@@ -16,13 +16,13 @@ MERGES = tests/oracle/test_cases.py tests/oracle/test_conflicts.py tests/oracle/
 DOCS   = .venv/docs
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-classic test-connect test-cases test-apart test-units test-store test-all lint oracle oracle-merges oracle-tables bench bench-report bench-log docs clean java
+.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint oracle oracle-merges oracle-tables bench bench-report bench-log docs clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
 
 # In the order in which two at a time end soonest.
-test: test-classic test-connect test-cases test-apart test-store test-units
+test: test-classic test-connect test-cases test-install test-apart test-store test-units
 
 test-all: export DELTAMERGE_TEST_ALL = 1
 test-all: test
@@ -38,6 +38,10 @@ test-cases: java $(READY)
 
 test-apart: java $(READY)
 	$(BIN)/python -m pytest tests/docs tests/faults
+
+# The built wheel in empty environments.
+test-install: java $(READY)
+	$(BIN)/python -m pytest tests/install
 
 test-units: java $(READY)
 	$(BIN)/python -m pytest tests/unit tests/spec
