@@ -23,7 +23,7 @@ from deltamerge.spark.read.feed import feed_frame
 from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.read.travel import several_times
 from deltamerge.spark.session.settings import time_zone
-from deltamerge.spark.session.storage import open_table
+from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.tables import DeltaTable
 
 __all__ = ["DeltaTable", "__version__", "read", "read_changes", "sql", "write"]
@@ -43,6 +43,7 @@ def read(
     (`aws_access_key_id`, `fs.s3a.access.key`, ...); what they leave out comes from the session's settings, then from the
     environment. Raises an AnalysisException when there is no table, no such version, or none at that time.
     """
+    check_session(spark)
     if version is not None and timestamp is not None:
         raise several_times()
     time = None if timestamp is None else milliseconds(timestamp, time_zone(spark))
@@ -68,6 +69,7 @@ def read_changes(
     Raises an AnalysisException when a version in the range has no feed (delta.enableChangeDataFeed), or the range can't be;
     UnsupportedOperationException when the last schema does not tell rows of an earlier one.
     """
+    check_session(spark)
     zone = time_zone(spark)
     bounds = FeedBounds(
         starting_version,
@@ -86,6 +88,9 @@ def sql(spark: SparkSession, text: str, args: Mapping[str, Any] | Sequence[Any] 
     with the plan. Target and tables in the text are catalog names or delta.`path`. Raises a ParseException that shows the
     place, and whatever the builder raises.
     """
+    check_session(spark)
+    if not isinstance(text, str):
+        raise TypeError(f"'text' in sql must be a string, found to be of type {type(text)!s}")
     return run_sql(spark, text, args)
 
 
@@ -103,4 +108,6 @@ def write(
     `mode` is error, ignore, append or overwrite, as of Spark's DataFrameWriter; `partition_by` and the table
     `properties` are for a table that does not exist yet. `storage_options` as of `read`.
     """
+    if not isinstance(df, DataFrame):
+        raise TypeError(f"'df' in write must be a DataFrame of Spark, found to be of type {type(df)!s}")
     return write_table(df, path, mode, partition_by, properties, storage_options)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,8 +28,9 @@ from deltamerge.spark.expressions.analysis import syntax_error
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.read.catalog import location_of
 from deltamerge.spark.read.snapshot import snapshot_frame
-from deltamerge.spark.session.storage import open_table
+from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.spark.sql.text import name_parts_of
+from deltamerge.upstream import SaysWhatIsMissing, missing
 
 ExpressionOrColumn = str | Column
 ColumnMapping = Mapping[str, ExpressionOrColumn]
@@ -37,8 +38,13 @@ ColumnMapping = Mapping[str, ExpressionOrColumn]
 __all__ = ["DeltaMergeBuilder", "DeltaTable", "MergePreview", "MergeReport"]
 
 
-class DeltaTable:
+class DeltaTable(metaclass=SaysWhatIsMissing):
     """A Delta table. Make one with `forPath` or `forName`."""
+
+    if not TYPE_CHECKING:  # a type checker must go on to refuse names that are not there
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(type(self), name, self)
 
     def __init__(
         self, spark: SparkSession, log: DeltaLog, alias: str | None = None, known_schema: StructType | None = None
@@ -62,6 +68,9 @@ class DeltaTable:
     @catchable
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
         """The Delta table of this name in the session's catalog. Raises an AnalysisException when it is none."""
+        check_session(sparkSession)
+        if not isinstance(tableOrViewName, str):
+            raise TypeError(f"'tableOrViewName' in forName must be a string, found to be of type {type(tableOrViewName)!s}")
         return cls.forPath(sparkSession, location_of(sparkSession, name_parts_of(tableOrViewName) or (tableOrViewName,)))
 
     @classmethod
@@ -78,6 +87,8 @@ class DeltaTable:
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for use in expressions."""
+        if aliasName is not None and not isinstance(aliasName, str):
+            raise TypeError(f"'aliasName' in alias must be a string, found to be of type {type(aliasName)!s}")
         return DeltaTable(self._spark, self._log, aliasName, self._known_schema)
 
     @catchable
@@ -89,6 +100,8 @@ class DeltaTable:
     @catchable
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first, at most `limit` of them."""
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+            raise ValueError(f"'limit' in history must be a whole number from 0, found {limit!r}")
         return frame_of(self._spark, history_table(self._log, limit))
 
     @catchable

@@ -24,6 +24,7 @@ from pyspark.errors import (
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import deltamerge
 from deltamerge.budgets import DEFAULTS
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.spark.session.adapter import estimated_bytes
@@ -268,6 +269,17 @@ def test_a_clause_that_raises_tells_its_own_error(spark: SparkSession, table: De
         table.merge(source(spark, "id int", [(2,), (3,)]), ON).whenMatchedUpdate(set={"name": value}).execute()
 
 
+def test_a_setting_that_does_not_exist(spark: SparkSession, table: DeltaTable, path: Path, untouchable: DataFrame) -> None:
+    merge = table.merge(untouchable, ON).whenMatchedDelete()
+    spark.conf.set("spark.deltamerge.conflictRetry", "3")
+    try:
+        for call in (merge.execute, merge.preview, merge.explain, table.delete):
+            with refused(path, IllegalArgumentException, "DELTAMERGE_UNKNOWN_SETTING", hint="spark.deltamerge.conflictRetries"):
+                call()
+    finally:
+        spark.conf.unset("spark.deltamerge.conflictRetry")
+
+
 def test_a_strategy_that_is_none(spark: SparkSession, table: DeltaTable, path: Path, untouchable: DataFrame) -> None:
     spark.conf.set("spark.deltamerge.strategy", "fast")
     try:
@@ -327,6 +339,27 @@ def test_wrong_arguments_of_a_clause_raise_as_in_delta_tables(
     with pytest.raises(kind) as caught:
         call(table.merge(untouchable, ON))
     assert str(caught.value).startswith(message)
+
+
+def test_wrong_arguments_of_a_table(spark: SparkSession, table: DeltaTable) -> None:
+    none: Any = None
+    for call in (DeltaTable.forPath, DeltaTable.isDeltaTable, deltamerge.read, deltamerge.read_changes):
+        with pytest.raises(IllegalArgumentException, match="DELTAMERGE_INVALID_PATH"):
+            call(spark, none)
+    for call in (DeltaTable.forPath, DeltaTable.forName, deltamerge.read, deltamerge.sql):
+        with pytest.raises(IllegalArgumentException, match="DELTAMERGE_INVALID_SESSION"):
+            call(none, "t")
+    wrong: list[Callable[[], Any]] = [
+        lambda: DeltaTable.forName(spark, none),
+        lambda: deltamerge.sql(spark, none),
+        lambda: deltamerge.write(none, "t"),
+        lambda: table.alias(5),  # type: ignore[arg-type]
+    ]
+    for call in wrong:
+        with pytest.raises(TypeError, match=r"must be a (string|DataFrame of Spark), found to be of type"):
+            call()
+    with pytest.raises(ValueError, match="'limit' in history must be a whole number from 0, found -1"):
+        table.history(-1)
 
 
 def test_wrong_arguments_of_merge_raise_as_in_delta_tables(table: DeltaTable, untouchable: DataFrame) -> None:

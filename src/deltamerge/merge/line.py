@@ -22,7 +22,15 @@ from deltamerge.merge.plan.physical import PhysicalPlan
 from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_bounds, prune_by_source
 from deltamerge.merge.resolve.resolve import resolve
 from deltamerge.merge.resolve.skip_unchanged import without_unchanged
-from deltamerge.merge.settings import SETTINGS, forget_transaction, retries_of, rewrite_share_of, strategy_of, with_transaction
+from deltamerge.merge.settings import (
+    SETTINGS,
+    check_names,
+    forget_transaction,
+    retries_of,
+    rewrite_share_of,
+    strategy_of,
+    with_transaction,
+)
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import known_settings
@@ -68,6 +76,7 @@ def merge(
     says; so it does when rows of the materialized source are lost. Raises DeltaMergeError; the table is then as it was.
     """
     with known_settings(spark, SETTINGS):
+        check_names(spark)
         started, budgets, spec = time.perf_counter(), current_budgets(), with_transaction(spark, spec)
         given, rereads, tries = source, None, _Tries(retries_of(spark, spec), budgets.lost_sources)
         while True:

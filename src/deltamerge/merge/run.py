@@ -12,7 +12,7 @@ from deltamerge.merge.line import Progress, Timing, merge, planned, prospect_of
 from deltamerge.merge.plan.explain import explain
 from deltamerge.merge.preview import SAMPLE_ROWS, MergePreview, nothing_to_preview, preview
 from deltamerge.merge.report import MergeReport, merged_before, report
-from deltamerge.merge.settings import SETTINGS
+from deltamerge.merge.settings import SETTINGS, check_names
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name, known_settings
@@ -42,6 +42,7 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
     Raises AnalysisError, InvalidArgumentError, UnsupportedTableError, CorruptTableError.
     """
     with known_settings(spark, SETTINGS):
+        check_names(spark)
         logical = planned(spark, table.snapshot(), spec)
         prospect = prospect_of(logical, current_budgets())
         return explain(logical, prospect.plan, prospect.files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import replace
 
 from deltamerge.errors import InvalidArgumentError
@@ -9,6 +10,7 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.plan.logical import REWRITE_SHARE, Strategy
 from deltamerge.merge.resolve.evolve import AUTO_MERGE
 from deltamerge.merge.statement.clauses import Batch, MergeSpec
+from deltamerge.spark.session.adapter import names_of_settings
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import CASE_SENSITIVE, TIME_ZONE, setting
 from deltamerge.spark.source.inspect import READ_SETTINGS
@@ -17,6 +19,8 @@ STRATEGY = "spark.deltamerge.strategy"
 SHARE = "spark.deltamerge.rewriteShare"
 SHARE_PROPERTY = "deltamerge.rewriteShare"
 RETRIES = "spark.deltamerge.conflictRetries"
+_OWN = "spark.deltamerge."
+_KNOWN = (STRATEGY, SHARE, RETRIES)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 # All that a merge asks of the session, which is read together.
@@ -27,6 +31,25 @@ _ALIASES = {
     "meet": Strategy.HASH_EXCHANGE,
     "join": Strategy.SPARK_JOIN,
 }
+
+
+def check_names(spark: Session) -> None:
+    """Raises InvalidArgumentError when the session has a setting of this library that it doesn't know: misspelt, or of another
+    version.
+    """
+    unknown = sorted(set(names_of_settings(spark, _OWN)) - set(_KNOWN))
+    if not unknown:
+        return
+    name = unknown[0]
+    spelled = {known.removeprefix(_OWN).lower(): known for known in _KNOWN}
+    close = difflib.get_close_matches(name.removeprefix(_OWN).lower(), spelled, n=1)
+    meant = f"Did you mean {spelled[close[0]]}? " if close else f"There are {', '.join(_KNOWN)}. "
+    raise InvalidArgumentError(
+        "DELTAMERGE_UNKNOWN_SETTING",
+        f"There is no setting {name}.",
+        parameters={"setting": name},
+        hint=f'{meant}Remove the wrong one: spark.conf.unset("{name}").',
+    )
 
 
 def strategy_of(spark: Session) -> Strategy:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from dataclasses import dataclass
 
-from deltamerge.errors import StorageError
+from deltamerge.errors import InvalidArgumentError, StorageError
 
 FILE, S3, AZURE, GOOGLE = "file", "s3", "azure", "gs"
 KINDS = {
@@ -78,7 +79,12 @@ def scheme_of(location: str) -> str:
 
 
 def parse_location(location: str) -> Location:
-    """Take a path or URL apart. Raises StorageError for a scheme or a form that is not supported."""
+    """Take a path or URL apart.
+
+    Raises StorageError for a scheme or a form that is not supported, InvalidArgumentError for what is no path at all.
+    """
+    if not isinstance(location, str) or not location:
+        raise _no_path(location)
     scheme = scheme_of(location)
     kind = KINDS.get(scheme)
     if kind == FILE:
@@ -98,6 +104,16 @@ def parse_location(location: str) -> Location:
         raise _unsupported(location, scheme, "it holds a signature", "Give a SAS token as the option azure_storage_sas_token.")
     path = posixpath.normpath(f"/{found[2]}").strip("/")
     return Location(scheme, kind, bucket, path, host)
+
+
+def _no_path(location: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "DELTAMERGE_INVALID_PATH",
+        f"The path of a table must be a string that is not empty, found {location!r}.",
+        parameters={"path": location},
+        # Taken as it is, a Path of s3://bucket would be a local folder s3:/bucket.
+        hint="Write a pathlib.Path as str(path)." if isinstance(location, os.PathLike) else "For example '/data/table'.",
+    )
 
 
 def without_secrets(location: str) -> str:

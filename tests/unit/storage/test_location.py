@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from deltamerge.errors import StorageError
+from deltamerge.errors import InvalidArgumentError, StorageError
 from deltamerge.storage.location import Location, parse_location, without_secrets
 
 
@@ -87,3 +89,19 @@ def test_secrets_in_a_url_are_refused_and_not_shown(location: str) -> None:
 @pytest.mark.parametrize("location", ["/a?sig=1", "s3://bucket/a?b", "hdfs://host:8020/a@b:c"])
 def test_what_is_no_secret_is_shown(location: str) -> None:
     assert without_secrets(location) == location
+
+
+@pytest.mark.parametrize(
+    ("location", "shown", "hint"),
+    [
+        (None, "None", "For example"),
+        ("", "''", "For example"),
+        (5, "5", "For example"),
+        (Path("s3://bucket/a"), "PosixPath('s3:/bucket/a')", "str(path)"),
+    ],
+)
+def test_what_is_no_path_is_refused(location: object, shown: str, hint: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="DELTAMERGE_INVALID_PATH") as caught:
+        parse_location(location)  # type: ignore[arg-type]
+    assert f"found {shown}." in caught.value.detail
+    assert hint in str(caught.value.hint)

@@ -63,6 +63,16 @@ def read_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str | N
     return {key: spark.conf.get(key, None) for key in wanted}
 
 
+def names_of_settings(spark: SparkSession, prefix: str) -> list[str]:
+    """The names of the session's settings that begin with `prefix`; on Connect by one request."""
+    try:
+        hidden: Any = spark
+        names = str(hidden._jsparkSession.conf().getAll().keySet().mkString("\n")).splitlines()
+    except Exception:
+        names = list(spark.conf.getAll)  # on classic Spark a call for each setting
+    return [name for name in names if name.startswith(prefix)]
+
+
 def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
     """Hadoop's settings of these names as a classic session has them; {} where they can't be read."""
     try:

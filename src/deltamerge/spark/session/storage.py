@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.spark.session.adapter import hadoop_settings, is_connect
 from deltamerge.spark.session.frames import Session
@@ -16,11 +17,23 @@ _HADOOP = "spark.hadoop."
 def open_table(spark: Session, location: str, options: Mapping[str, str] | None = None) -> DeltaLog:
     """The log of the table at `location`. For an object store `options` come first, then the session's settings.
 
-    Raises StorageError for a store that is not supported, InvalidArgumentError for an option that is not known.
+    Raises StorageError for a store that is not supported, InvalidArgumentError for an option that is not known, and for what is
+    no session or no path.
     """
+    check_session(spark)
     place = parse_location(location)
     names = setting_names(place)
     return open_log(location, options, store_settings(spark, names) if names else None)
+
+
+def check_session(spark: Session) -> None:
+    """Raises InvalidArgumentError for what is no session, classic or of Spark Connect."""
+    if not (hasattr(spark, "createDataFrame") and hasattr(spark, "conf")):
+        raise InvalidArgumentError(
+            "DELTAMERGE_INVALID_SESSION",
+            f"The first argument must be a SparkSession, found {spark!r}.",
+            hint="spark = SparkSession.builder.getOrCreate()",
+        )
 
 
 def store_settings(spark: Session, names: Sequence[str]) -> dict[str, str]:
