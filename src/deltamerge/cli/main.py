@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import pyspark
 import typer
 from rich.console import Console
 
@@ -16,8 +17,23 @@ from deltamerge.commands.describe import detail_table, history_table
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.replay.table import open_log
 
-app = typer.Typer(help="MERGE INTO for Delta Lake tables, without a JAR.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 console = Console()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version, and that of PySpark.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """MERGE INTO for Delta Lake tables, without a JAR."""
 
 
 @app.command()
@@ -29,7 +45,10 @@ def demo(
 
 
 @app.command()
-def history(table: Annotated[str, typer.Argument(help="Path of a Delta table.")], limit: int = 20) -> None:
+def history(
+    table: Annotated[str, typer.Argument(help="Path of a Delta table.")],
+    limit: Annotated[int, typer.Option(min=0, help="The most commits that are shown.")] = 20,
+) -> None:
     """Show a table's commits, newest first."""
     console.print(history_view(history_table(open_log(table), limit)))
 
@@ -43,8 +62,8 @@ def detail(table: Annotated[str, typer.Argument(help="Path of a Delta table.")])
 
 @app.command()
 def version() -> None:
-    """Show the version."""
-    console.print(f"deltamerge {__version__}")
+    """Show the version, and that of PySpark."""
+    console.print(f"deltamerge {__version__}, PySpark {pyspark.__version__}", highlight=False)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,13 @@ from deltamerge.merge.report import MergeReport
 from deltamerge.protocol.schema.types import StructType
 
 _BAR = 30
+# The metrics that count the rows that a commit is about, by operation; those that it only copied are left out.
+_ROWS = {
+    "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
+    "DELETE": ("numDeletedRows",),
+    "UPDATE": ("numUpdatedRows",),
+}
+_WRITTEN = ("numOutputRows",)
 
 
 def error_view(error: DeltaMergeError) -> RenderableType:
@@ -87,16 +94,21 @@ def result_view(report: MergeReport) -> Table:
 
 
 def history_view(history: pa.Table) -> Table:
-    """Commits, newest first."""
+    """Commits, newest first, with the rows that each inserted, updated and deleted."""
     view = Table(title="History", title_justify="left", title_style="bold", header_style="cyan")
     for name in ("version", "time", "operation", "rows", "by"):
         view.add_column(name, justify="right" if name in ("version", "rows") else "left")
     for row in history.to_pylist():
-        metrics = dict(row["operationMetrics"] or ())
-        rows = metrics.get("numOutputRows", "")
+        rows = _rows(row["operation"], dict(row["operationMetrics"] or ()))
         moment = row["timestamp"].strftime("%Y-%m-%d %H:%M:%S")
         view.add_row(str(row["version"]), moment, row["operation"] or "", rows, row["engineInfo"] or "")
     return view
+
+
+def _rows(operation: str | None, metrics: Mapping[str, str]) -> str:
+    """The rows that a commit inserted, updated and deleted, or wrote; '' when it does not say so."""
+    found = [metrics.get(name, "") for name in _ROWS.get(operation or "", _WRITTEN)]
+    return f"{sum(map(int, found)):,}" if all(count.isdecimal() for count in found) else ""
 
 
 def detail_view(detail: pa.Table, schema: StructType) -> Group:

@@ -7,6 +7,7 @@ import io
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -36,7 +37,8 @@ def ended(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *
 
 
 def test_the_version() -> None:
-    assert shown("version") == f"deltamerge {deltamerge.__version__}\n"
+    expected = f"deltamerge {deltamerge.__version__}, PySpark {pyspark.__version__}\n"
+    assert shown("version") == shown("--version") == expected
 
 
 def test_history_is_newest_first_and_as_long_as_asked(tmp_path: Path) -> None:
@@ -46,6 +48,48 @@ def test_history_is_newest_first_and_as_long_as_asked(tmp_path: Path) -> None:
     both = shown("history", str(tmp_path))
     assert 0 < both.index("DELETE") < both.index("MERGE")
     assert "MERGE" not in shown("history", str(tmp_path), "--limit", "1")
+
+
+def rows_shown(tmp_path: Path, operation: str, **metrics: str) -> str:
+    """The number of rows that history shows of a commit."""
+    create(tmp_path)
+    commit(tmp_path, 1, info(operation=operation, operationMetrics=metrics), add("a"))
+    (line,) = [line for line in shown("history", str(tmp_path), "--limit", "1").splitlines() if operation in line]
+    return line.split("│")[4].strip()
+
+
+@pytest.mark.parametrize(
+    ("operation", "metrics", "expected"),
+    [
+        (
+            "MERGE",
+            {
+                "numOutputRows": "100000",
+                "numTargetRowsCopied": "99998",
+                "numTargetRowsInserted": "1",
+                "numTargetRowsUpdated": "1",
+                "numTargetRowsDeleted": "1",
+            },
+            "3",
+        ),
+        ("MERGE", {"numOutputRows": "100000"}, ""),
+        ("DELETE", {"numDeletedRows": "1234", "numCopiedRows": "5"}, "1,234"),
+        ("DELETE", {"numRemovedFiles": "1"}, ""),
+        ("UPDATE", {"numUpdatedRows": "2", "numCopiedRows": "5"}, "2"),
+        ("WRITE", {"numOutputRows": "7"}, "7"),
+        ("WRITE", {"numOutputRows": "many"}, ""),
+        ("OPTIMIZE", {}, ""),
+    ],
+)
+def test_history_counts_the_rows_that_a_commit_changed(
+    tmp_path: Path, operation: str, metrics: dict[str, str], expected: str
+) -> None:
+    assert rows_shown(tmp_path, operation, **metrics) == expected
+
+
+def test_history_has_no_negative_limit(tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["history", str(tmp_path), "--limit", "-1"])
+    assert found.exit_code == 2
 
 
 def test_detail_has_size_properties_and_columns(tmp_path: Path) -> None:
