@@ -165,6 +165,26 @@ def cut_off(app: Application, environ: dict[str, Any], start_response: Callable[
     return _answer("500 Internal Server Error", start_response)
 
 
+class Late:
+    """A fault: the connection breaks before a request is served, which `land` does later, as a network may."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Application, dict[str, Any]]] = []
+
+    def __call__(self, app: Application, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        data = _body(environ)
+        self._held.append((app, {**environ, "wsgi.input": io.BytesIO(data), "CONTENT_LENGTH": str(len(data))}))
+        return cut_off(app, environ, start_response)
+
+    def land(self) -> list[str]:
+        """Serve what is held back; the status of each answer."""
+        found: list[str] = []
+        for app, environ in self._held:
+            list(app(environ, lambda status, *args: found.append(status)))
+        self._held.clear()
+        return found
+
+
 def overtaken_by(data: bytes) -> Fault:
     """Another writer's object comes first, and the answer is lost."""
 

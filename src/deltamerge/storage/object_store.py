@@ -6,37 +6,35 @@ Put-if-absent is a conditional create; what it leaves open, after a lost answer,
 from __future__ import annotations
 
 import contextlib
+import random
 import re
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from functools import cached_property, lru_cache, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import obstore
-import pyarrow.fs as pf
 from obstore import exceptions as oe
-from obstore.store import AzureStore, GCSStore, S3Store
 
 from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.storage.base import AlreadyExists, NotFound, ObjectInfo, StoreSpec
+from deltamerge.storage.clients import client, region_of
 from deltamerge.storage.credentials import SECRETS, Options
-from deltamerge.storage.location import AZURE, S3, Location
+from deltamerge.storage.location import S3, Location
 
 _PAGE = 1_000
-_ATTEMPTS = 5
-_RETRY: Any = {
-    "max_retries": 5,
-    "retry_timeout": timedelta(seconds=60),
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
-}
+_ATTEMPTS = 8
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 # What obstore raises is in part Python's own: FileNotFoundError is what every store's "not found" comes out as.
 _FAILURES = (oe.BaseError, OSError)
 _DENIED = (oe.PermissionDeniedError, oe.UnauthenticatedError)
-_SETTLED = (*_DENIED, FileNotFoundError, oe.InvalidPathError, oe.UnknownConfigurationKeyError)
+_TAKEN = (oe.AlreadyExistsError, oe.PreconditionError, oe.NotModifiedError)
+_REFUSED = (*_DENIED, FileNotFoundError, oe.InvalidPathError, oe.UnknownConfigurationKeyError)
+# Redirections, and refusals that are not about time or other requests: the object was not written.
+_REFUSING_STATUS = re.compile(r"non-2xx status code: (?:3\d\d|4(?!08|09|12|25|29|99)\d\d)\b|Received redirect without LOCATION")
 _proven: set[tuple[str, str]] = set()
 _proving = threading.Lock()
 
@@ -63,12 +61,17 @@ class ObjectStore:
         """The options with the bucket's region, which costs a request the first time when nobody has told it."""
         if self._location.kind != S3 or "region" in self._given:
             return self._given
-        region = "us-east-1" if "endpoint" in self._given else _region_of(self._location.bucket)
+        region = "us-east-1" if "endpoint" in self._given else region_of(self._location.bucket)
         return {**self._given, "region": region}
 
     @cached_property
     def _client(self) -> Any:
-        return _client(self._location.kind, self._location.bucket, frozenset(self._options.items()))
+        return client(self._location.kind, self._location.bucket, frozenset(self._options.items()))
+
+    @cached_property
+    def _once(self) -> Any:
+        """The client of conditional creates: it sends a request once, as the answer to a second would hide what the first did."""
+        return client(self._location.kind, self._location.bucket, frozenset(self._options.items()), retries=False)
 
     def list(self, folder: str, start: str = "") -> list[ObjectInfo]:
         below = f"{self._prefix}{folder}/" if folder else self._prefix
@@ -123,25 +126,41 @@ class ObjectStore:
     def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
         """As `Store.put_if_absent`. `data` must be this writer's alone: equal bytes are taken for its own.
 
-        The time of the result is this machine's, because a store does not answer with its own. Raises
-        CommitStateUnknownError when the store stops answering before it is known whether the object was written.
+        A request that got no clear answer may be served at any later time. What is there tells how it ended; as long as nothing
+        is there, only creating the object again settles it. The time of the result is this machine's, because a store does not
+        answer with its own.
         """
         self._prove_conditional_put(name)
+        in_doubt = False
         for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT))
             try:
-                done = obstore.put(self._client, self._prefix + name, data, mode="create", use_multipart=False)
+                done = obstore.put(self._once, self._prefix + name, data, mode="create", use_multipart=False)
                 return ObjectInfo(name, len(data), int(time.time() * 1000), _etag(done["e_tag"]))
-            except (oe.NotSupportedError, NotImplementedError):
-                raise self._without_put_if_absent() from None
-            except _FAILURES as error:
-                # Whatever it says, an earlier try of the same request may have got through: a lost answer, a retry, and
-                # the object that "already exists" is this writer's own. What is there tells.
+            except (*_FAILURES, NotImplementedError) as error:
                 last = error
-            found = self._settled(name, data, last)
+            refused = _is_refusal(last)
+            in_doubt = in_doubt or not (refused or isinstance(last, _TAKEN))
+            try:
+                found = self._written(name, data)
+            except _FAILURES as error:
+                if refused and not in_doubt:
+                    break
+                if isinstance(error, _DENIED):
+                    raise self._unknown(name, error) from None
+                continue
             if found is not None:
                 return found
-            time.sleep(0.1 * 2**attempt)
-        raise self._unknown(name, last)
+            if refused:
+                break
+        if in_doubt:
+            raise self._unknown(name, last)
+        unsupported = isinstance(last, (oe.NotSupportedError, NotImplementedError))
+        raise (self._without_put_if_absent() if unsupported else self._refused("write", name, last)) from None
+
+    def sync(self, folders: Iterable[str]) -> None:
+        """Nothing: what a store has taken it keeps."""
 
     def delete(self, name: str) -> None:
         try:
@@ -151,26 +170,15 @@ class ObjectStore:
         except _FAILURES as error:
             raise self._refused("delete", name, error) from None
 
-    def _settled(self, name: str, data: bytes, error: Exception) -> ObjectInfo | None:
-        """How a failed conditional create ended: the object if it was written, None when it is to be tried again.
-
-        Nothing being there settles nothing by itself, since a request may still be under way; creating it again does.
-        """
+    def _written(self, name: str, data: bytes) -> ObjectInfo | None:
+        """The object if it is there, None if it is not. Raises AlreadyExists when it is another writer's."""
         try:
             found = obstore.get(self._client, self._prefix + name)
             if found.bytes().to_bytes() != data:
                 raise AlreadyExists(name)
-            return self._info(found.meta)
         except FileNotFoundError:
-            if isinstance(error, _SETTLED):
-                raise self._refused("write", name, error) from None
-        except _DENIED as denied:
-            if isinstance(error, _SETTLED):
-                raise self._refused("write", name, error) from None
-            raise self._unknown(name, denied) from None
-        except _FAILURES:
             return None
-        return None
+        return self._info(found.meta)
 
     def _prove_conditional_put(self, name: str) -> None:
         """See once per process that a store which only speaks S3's protocol refuses to create what is there.
@@ -196,7 +204,7 @@ class ObjectStore:
             raise self._refused("write", probe.removeprefix(self._prefix), error) from None
         try:
             obstore.put(self._client, probe, b"2", mode="create", use_multipart=False)
-        except (oe.AlreadyExistsError, oe.PreconditionError, oe.NotModifiedError):
+        except _TAKEN:
             return True
         except (oe.NotSupportedError, NotImplementedError):
             return False
@@ -260,67 +268,13 @@ class ObjectStore:
         )
 
 
+def _is_refusal(error: Exception) -> bool:
+    """Whether an answer to a request says for certain that it has written nothing, and would not if it were sent again."""
+    if isinstance(error, (*_REFUSED, oe.NotSupportedError, NotImplementedError)):
+        return True
+    return not isinstance(error, _TAKEN) and _REFUSING_STATUS.search(str(error)) is not None
+
+
 def _etag(tag: str | None) -> str:
     """The tag as every answer of a store has it: some give it with quotes in one place and without in another."""
     return (tag or "").removeprefix("W/").strip('"')
-
-
-@lru_cache(maxsize=256)
-def _region_of(bucket: str) -> str:
-    try:
-        region: str = pf.resolve_s3_region(bucket)
-    except (OSError, ValueError):
-        return "us-east-1"
-    return region
-
-
-@lru_cache(maxsize=64)
-def _client(kind: str, bucket: str, options: frozenset[tuple[str, str]]) -> Any:
-    """A client with its connections, shared by all tables of a bucket."""
-    given = dict(options)
-    # A client's total timeout would cut off large objects on slow lines; a stalled line is noticed by the read timeout.
-    http: Any = {
-        "allow_http": given.get("endpoint", "").startswith("http://"),
-        "connect_timeout": timedelta(seconds=10),
-        "read_timeout": timedelta(seconds=30),
-        "timeout": timedelta(minutes=10),
-    }
-    if kind == S3:
-        return _s3_client(bucket, given, http)
-    if kind == AZURE:
-        return _azure_client(bucket, given, http)
-    names = {"endpoint": "base_url"}
-    config: Any = {names.get(key, key): value for key, value in given.items()}
-    return GCSStore(bucket, config=config, client_options=http, retry_config=_RETRY)
-
-
-def _s3_client(bucket: str, given: Options, http: Any) -> S3Store:
-    config: Any = {"virtual_hosted_style_request": "false", "skip_signature": "false", **given}
-    virtual = config["virtual_hosted_style_request"].lower() == "true"
-    provider: Any = None
-    endpoint = config.pop("endpoint", None)
-    if endpoint is not None:
-        url = urlsplit(endpoint)
-        # The variable AWS_ENDPOINT_URL_S3 would override a mere `endpoint`.
-        config["aws_endpoint_url_s3"] = f"{url.scheme}://{bucket}.{url.netloc}" if virtual else endpoint
-    if "access_key_id" in config:
-        # A provider, not options: those would be mixed with a session token of the environment.
-        provider = partial(
-            dict,
-            access_key_id=config.pop("access_key_id"),
-            secret_access_key=config.pop("secret_access_key", ""),
-            token=config.pop("session_token", None),
-            expires_at=None,
-        )
-    return S3Store(bucket, config=config, client_options=http, retry_config=_RETRY, credential_provider=provider)
-
-
-def _azure_client(container: str, given: Options, http: Any) -> AzureStore:
-    config: Any = dict(given)
-    if "account_key" in config:
-        config["credential_type"] = "access_key"
-    elif "sas_key" in config:
-        config["credential_type"] = "sas_token"
-    elif "client_secret" in config:
-        config["credential_type"] = "client_secret"
-    return AzureStore(container, config=config, client_options=http, retry_config=_RETRY)
