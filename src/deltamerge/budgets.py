@@ -22,6 +22,7 @@ class Budgets:
     collected_bytes: int = 80 * _MB  # what the driver holds of a source: 400,000 rows of 24 columns
     overestimate: int = 4  # Spark's estimate may be so many times too high: beyond that, Spark counts the rows
     counted_part_bytes: int = 800_000  # what a task that counts its rows brings along of them
+    counted_bytes: int = 8_000_000  # task n, from 1, at most the n-th part: 10,000 tasks together some 64 MB
     source_files: int = 256  # Parquet files of a source that the driver looks into
     source_read_bytes: int = 4 * _MB  # of a source that the driver reads: for each thread
     source_task_bytes: int = 64 * _MB  # of a source that workers read: for each task

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.budgets import Budgets
 from deltamerge.protocol.values.distinct import distinct
 from deltamerge.protocol.values.roaring import decode, encode
 from deltamerge.worker.join.clauses import changed_rows
@@ -106,24 +107,46 @@ def payload_map(batches: Batches, spec: ChangeSpec) -> Iterator[pa.RecordBatch]:
             yield from apply_changes(spec, read_stream(payload).to_batches(), number)
 
 
-@arrow_map
-def count_map(batches: Batches, most: int, bounded: Sequence[int] = ()) -> Iterator[pa.RecordBatch]:
-    """Rows in; one row out: how many they are, their bytes, the rows themselves unless they exceed `most` bytes, and bounds.
+_ROW_BYTES = 8  # the least that a row takes when it is looked at here
+_COUNTED_TASKS = 10_000  # the first ones, which bring something along
+_BOUNDS_BYTES = 2_000
 
-    The bounds are two rows with the least and the greatest values of the columns at the positions `bounded`.
+
+def counted_bytes(task: int, budgets: Budgets) -> int:
+    """The most bytes of rows that a task brings along, by its number from 0: no task knows what the others have."""
+    if task >= _COUNTED_TASKS:
+        return 0
+    return min(budgets.counted_part_bytes, budgets.counted_bytes // (task + 1))
+
+
+@arrow_map
+def count_map(batches: Batches, budgets: Budgets, bounded: Sequence[int] = ()) -> Iterator[pa.RecordBatch]:
+    """Rows in, the task's number as their last column; one row out: how many they are, their bytes, the rows, and bounds.
+
+    The rows are null if they exceed `counted_bytes`. The bounds are two rows with the least and the greatest values of the
+    columns at the positions `bounded`, null if they are long.
     """
-    rows = size = 0
+    rows = size = most = 0
     few: list[pa.RecordBatch] = []
     bounds: pa.Table | None = None
-    for batch in batches:
-        rows, size = rows + batch.num_rows, size + batch.nbytes
+    for numbered in batches:
+        if numbered.num_rows and not rows:
+            most = counted_bytes(numbered.columns[-1][0].as_py(), budgets)
+        batch = numbered.select(list(range(numbered.num_columns - 1)))
+        rows, size = rows + batch.num_rows, size + max(batch.nbytes, _ROW_BYTES * batch.num_rows)
         few = [*few, batch] if size <= most else []
         bounds = _bounds(pa.Table.from_batches([batch.select(list(bounded))]), bounds)
-    payload = arrow_stream(pa.Table.from_batches(few)) if few else None
     if rows and bounds is not None:
-        found = [payload, arrow_stream(bounds)]
+        payload = _within(most, pa.Table.from_batches(few)) if few else None
+        found = [payload, _within(min(most, _BOUNDS_BYTES), bounds)]
         values = [pa.array([rows]), pa.array([size]), *(pa.array([value], pa.binary()) for value in found)]
         yield pa.RecordBatch.from_arrays(values, names=["rows", "bytes", "payload", "bounds"])
+
+
+def _within(most: int, table: pa.Table) -> bytes | None:
+    """A table as an Arrow stream, None if that has more than so many bytes."""
+    stream = arrow_stream(table)
+    return stream if len(stream) <= most else None
 
 
 @arrow_map

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,19 @@ import pytest
 from pyspark import cloudpickle
 
 import deltamerge.spark.session.jobs  # noqa: F401  (registers what is shipped by value)
+from deltamerge.budgets import DEFAULTS
 from deltamerge.protocol.values.predicate import ALWAYS, Compare
-from deltamerge.worker.entry import Room, apply_map, candidates, count_map, match_map, payload_map, scan_map, write_map
+from deltamerge.worker.entry import (
+    Room,
+    apply_map,
+    candidates,
+    count_map,
+    counted_bytes,
+    match_map,
+    payload_map,
+    scan_map,
+    write_map,
+)
 from deltamerge.worker.scan.keys import build_filter
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import FILE, KEY_ID, ROW, FileTask, ScanSpec
@@ -168,15 +179,45 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, limit: Callable[..., 
     assert data_files(tmp_path) == []
 
 
-def test_rows_are_counted_and_sent_along_while_they_are_small() -> None:
-    batches = UPDATE_AND_INSERT.to_batches(max_chunksize=1)
-    size = sum(batch.nbytes for batch in batches)
-    for limit, kept in ((size, True), (size - 1, False)):
-        (row,) = pa.Table.from_batches(count_map(limit)(batches)).to_pylist()
+def numbered(table: pa.Table, task: int) -> list[pa.RecordBatch]:
+    """A batch a row, the task's number as the last column."""
+    column = pa.array([task] * table.num_rows, pa.int32())
+    return table.append_column("task", column).to_batches(max_chunksize=1)
+
+
+def counted(
+    batches: list[pa.RecordBatch], bounded: Sequence[int] = (), part: int = DEFAULTS.counted_part_bytes
+) -> dict[str, Any]:
+    """What a task that counts rows reports."""
+    (row,) = pa.Table.from_batches(count_map(replace(DEFAULTS, counted_part_bytes=part), bounded)(batches)).to_pylist()
+    return dict(row)
+
+
+def test_rows_are_counted_and_brought_along_while_they_are_few() -> None:
+    few = UPDATE_AND_INSERT.to_batches(max_chunksize=1)
+    size, brought = sum(batch.nbytes for batch in few), len(arrow_stream(pa.Table.from_batches(few)))
+    assert brought > size
+    for part, kept in ((brought, True), (brought - 1, False), (size - 1, False)):
+        row = counted(numbered(UPDATE_AND_INSERT, 0), part=part)
         assert (row["rows"], row["bytes"]) == (3, size)
         assert (row["payload"] is not None) == kept
         assert not kept or pa.ipc.open_stream(row["payload"]).read_all().equals(UPDATE_AND_INSERT)
-    assert list(count_map(100)([])) == []
+    assert list(count_map(DEFAULTS)([])) == []
+
+
+def test_all_tasks_together_bring_no_more_than_64_mb() -> None:
+    assert sum(counted_bytes(task, DEFAULTS) for task in range(20_000)) < 64_000_000
+    assert [counted_bytes(task, DEFAULTS) for task in (0, 9, 199, 10_000)] == [800_000, 800_000, 40_000, 0]
+    rows = pa.table({"k": pa.array(range(100), pa.int64()), "w": ["x" * 2_000] * 100})
+    for task, kept in ((0, True), (39, False), (10_000, False)):
+        row = counted(numbered(rows, task), [0])
+        assert (row["payload"] is not None) == kept
+        assert (row["bounds"] is not None) == (task < 10_000)
+    assert counted(numbered(rows, 0), [1])["bounds"] is None
+
+
+def test_a_row_counts_some_bytes_however_narrow_it_is() -> None:
+    assert counted(numbered(pa.table({"b": [True] * 1_000}), 0))["bytes"] == 8_000
 
 
 ELSEWHERE = """
@@ -221,7 +262,7 @@ def test_all_functions_run_where_deltamerge_is_not_installed(tmp_path: Path, tas
     reading = [
         (scan_map(scan_of(tmp_path, [1, 9]), [tasks]), numbers(0)),
         (match_map(scan_of(tmp_path, [1, 9], with_key_ids=True), [tasks], 10, BYTES, 1 << 20), numbers(0)),
-        (count_map(1 << 20), UPDATE_AND_INSERT.to_batches()),
+        (count_map(DEFAULTS), numbered(UPDATE_AND_INSERT, 3)),
     ]
     writing = [
         (payload_map(changes), [payload]),

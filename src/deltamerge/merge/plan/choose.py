@@ -88,7 +88,8 @@ def choose_readings(
     files = [ReadingStep(Reading.READ_FILES, f"they have {_size(size)}")]
     files = files if source.files and source.are_visible and size <= limit else []
     if estimate is not None and estimate <= budgets.trusted_estimate_bytes:
-        return (*files, ReadingStep(Reading.COLLECT, f"Spark estimates it at {_size(estimate)}"))
+        collected = ReadingStep(Reading.COLLECT, f"Spark estimates it at {_size(estimate)}")
+        return (*files, collected, ReadingStep(Reading.CHECKPOINT_AND_COUNT, "spark.driver.maxResultSize may not allow its rows"))
     is_large = estimate is not None and estimate >= large
     is_overestimate = estimate is not None and is_overestimated(estimate, budgets)
     if source.is_repeatable and source.files:
@@ -134,6 +135,8 @@ def _broadcasts(logical: LogicalPlan, facts: Facts, budgets: Budgets, exchanged:
     if source.evaluation is Evaluation.DEFERRED:
         return "the source is read while it is merged"
     if source.evaluation is Evaluation.MATERIALIZED:
+        if (source.bytes or 0) <= budgets.collected_bytes:
+            return f"the source has {_size(source.bytes or 0)}, and spark.driver.maxResultSize does not allow its rows"
         return f"the source has {_size(source.bytes or 0)}, and at most {_size(budgets.collected_bytes)} are collected"
     if source.evaluation is Evaluation.COLLECTED and files.lookup is None:
         return "equal keys can't be told by numbers of 64 bits"

@@ -13,13 +13,14 @@ from pyspark.sql import types as T
 
 from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.jobs import collect, local_frame, translating
+from deltamerge.spark.session.jobs import attempt, collect, local_frame, translating
 from deltamerge.spark.session.settings import settings
 from deltamerge.spark.source.facts import Evaluation, Source, SourceFacts
 from deltamerge.spark.source.inspect import WITHOUT_COLUMNS, InspectedSource, width_of
 from deltamerge.spark.source.parquet_files import read_files
 from deltamerge.spark.stages.writing import positional
 from deltamerge.worker.entry import count_map
+from deltamerge.worker.scan.streams import read_stream
 
 log = logging.getLogger("deltamerge.spark")
 
@@ -31,7 +32,8 @@ _COUNTED = T.StructType(
         T.StructField("bounds", T.BinaryType()),
     ]
 )
-_MATERIALIZE, _READ = "deltamerge: materialize the source", "deltamerge: read the source"
+_MATERIALIZE = "deltamerge: materialize the source"
+_READ, _READ_KEPT = "deltamerge: read the source", "deltamerge: read the materialized source"
 
 
 class Reading(Enum):
@@ -86,8 +88,8 @@ def _read_files(source: InspectedSource, bounded: Collection[str], budgets: Budg
     return None
 
 
-def _collect(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source:
-    return _local(source.frame.sparkSession, source.schema, collect(source.frame, _READ, source.schema))
+def _collect(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source | None:
+    return _collected(source.frame, source, _READ)
 
 
 def _count(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source | None:
@@ -100,7 +102,9 @@ def _count(source: InspectedSource, bounded: Collection[str], budgets: Budgets) 
 def _count_or_defer(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source | None:
     rows, size, _ = _counted(positional(source.frame), source.schema, ())
     if size <= budgets.collected_bytes:
-        return _collect(source, bounded, budgets) if source.facts.has_known_widths else None
+        found = _collect(source, bounded, budgets) if source.facts.has_known_widths else None
+        if found is not None or not source.facts.has_known_widths:
+            return found
     size = size if source.facts.has_known_widths else max(size, source.facts.estimate or 0)
     return Source(lambda: source.frame, SourceFacts(Evaluation.DEFERRED, rows, size))
 
@@ -114,26 +118,39 @@ def _checkpoint(source: InspectedSource, bounded: Collection[str], budgets: Budg
     spark, names = source.frame.sparkSession, source.schema.names
     columns = [position for position, name in enumerate(names) if name in bounded]
     kept = _checkpointed(source)
-    counted = positional(kept).mapInArrow(count_map(budgets.counted_part_bytes, columns), _COUNTED)
-    parts = collect(counted, _MATERIALIZE, _COUNTED)
+    numbered = positional(kept).select("*", F.spark_partition_id())
+    parts = attempt(numbered.mapInArrow(count_map(budgets, columns), _COUNTED), _MATERIALIZE, _COUNTED)
+    if not isinstance(parts, pa.Table):
+        log.info("the source is only counted: %s", parts.reason)
+        return _counted_by_spark(kept, source, columns, budgets)
     rows, size = (sum(parts[name].to_pylist()) for name in ("rows", "bytes"))
-    if size > budgets.collected_bytes:
-        tables = [pa.ipc.open_stream(bounds).read_all() for bounds in parts["bounds"].to_pylist()] if columns else []
-        bounds = pa.concat_tables(tables).rename_columns([names[at] for at in columns]) if tables else pa.table({})
-        return _stays(lambda: kept, rows, size, bounds)
-    payloads = [payload for payload in parts["payload"].to_pylist() if payload is not None]
-    if len(payloads) < parts.num_rows or not payloads:
-        return _collected(kept, source)
-    table = pa.concat_tables([pa.ipc.open_stream(payload).read_all() for payload in payloads])
-    return _local(spark, source.schema, table.rename_columns(names))
+    found = None
+    if size <= budgets.collected_bytes:
+        streams = _streams(parts["payload"])
+        found = _local(spark, source.schema, pa.concat_tables(streams).rename_columns(names)) if streams else None
+        found = _collected(kept, source) if found is None else found
+    if found is None:
+        streams = _streams(parts["bounds"]) if columns else []
+        bounds = pa.concat_tables(streams).rename_columns([names[at] for at in columns]) if streams else pa.table({})
+        found = _stays(lambda: kept, rows, size, bounds)
+    return found
+
+
+def _streams(column: pa.ChunkedArray) -> list[pa.Table]:
+    """What all tasks have brought along; nothing if one of them has left it out."""
+    return [] if column.null_count else [read_stream(stream) for stream in column]
 
 
 def _checkpoint_and_count(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source:
     """No row leaves Spark to be counted: it is foreseen that they are many."""
-    kept = _checkpointed(source)
     columns = [position for position, name in enumerate(source.schema.names) if name in bounded]
+    return _counted_by_spark(_checkpointed(source), source, columns, budgets)
+
+
+def _counted_by_spark(kept: Frame, source: InspectedSource, columns: Sequence[int], budgets: Budgets) -> Source:
     rows, size, bounds = _counted(positional(kept), source.schema, columns)
-    return _stays(lambda: kept, rows, size, bounds) if size > budgets.collected_bytes else _collected(kept, source)
+    found = _collected(kept, source) if size <= budgets.collected_bytes else None
+    return _stays(lambda: kept, rows, size, bounds) if found is None else found
 
 
 def _checkpoint_in_spark(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source:
@@ -159,9 +176,13 @@ def _checkpointed(source: InspectedSource) -> Frame:
         return source.frame.localCheckpoint(eager=False)
 
 
-def _collected(kept: Frame, source: InspectedSource) -> Source:
-    rows = collect(kept, "deltamerge: read the materialized source", source.schema)
-    return _local(kept.sparkSession, source.schema, rows)
+def _collected(rows: Frame, source: InspectedSource, description: str = _READ_KEPT) -> Source | None:
+    """The source with its rows in Arrow; None where the driver may not take as much."""
+    table = attempt(rows, description, source.schema)
+    if isinstance(table, pa.Table):
+        return _local(rows.sparkSession, source.schema, table)
+    log.info("the rows of the source stay in Spark: %s", table.reason)
+    return None
 
 
 def _local(spark: Session, schema: T.StructType, table: pa.Table) -> Source:
