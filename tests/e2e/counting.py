@@ -119,7 +119,7 @@ def noting(notes: str, original: Any) -> Any:
                 note(name, offset, len(found))
                 return found
 
-        if name.startswith(("/", "file:")):  # a source's, outside the table
+        if not store.root:  # of a source, outside the table
             return original(store, name)
         note(name, 0, None)
         return pa.PythonFile(Noted(original(store, name)), mode="r")

@@ -22,6 +22,7 @@ from deltamerge.log.replay.table import open_log
 from deltamerge.spark.session.jobs import in_process
 from deltamerge.spark.session.storage import store_settings
 from deltamerge.storage import ObjectInfo, open_store
+from deltamerge.storage.elsewhere import NAMING
 from deltamerge.storage.object_store import ObjectStore
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.scan.row_errors import Refused
@@ -119,18 +120,49 @@ def test_options_are_given_in_the_call(spark: SparkSession, server: S3Server, bu
     assert (1, "new", "x") in content(table.toDF())
 
 
+def test_a_clone_reads_the_bucket_of_its_original_where_that_is_configured(
+    spark: SparkSession, server: S3Server, bucket: str
+) -> None:
+    other = f"clone-{bucket}"[:63]
+    server.client.create_bucket(Bucket=other)
+    deltamerge.write(frame(spark, ROWS), f"s3a://{bucket}/t", storage_options=server.options)
+    first = server.object(bucket, f"t/{commit_name(0)}").decode()
+    whole = first.replace('"path":"', f'"path":"s3a://{bucket}/t/')
+    server.client.put_object(Bucket=other, Key=f"t/{commit_name(0)}", Body=whole.encode())
+    before = server.keys(bucket)
+
+    def merge(options: dict[str, str]) -> int:
+        clone = DeltaTable.forPath(spark, f"s3a://{other}/t", options).alias("t")
+        changes = frame(spark, [(2, "B", "x"), (9, "z", "x")]).alias("s")
+        return clone.merge(changes, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().run().updated
+
+    with pytest.raises(DeltaStorageException, match=rf"\[DELTAMERGE_FILE_IN_OTHER_STORE\].*s3a://{bucket}/t/"):
+        merge(server.options)
+    assert server.keys(other) == [f"t/{commit_name(0)}"]
+    named = {name.replace(".s3a.", f".s3a.bucket.{bucket}."): value for name, value in server.settings.items()}
+    assert merge({**server.options, **named}) == 1
+    expected = [(1, "a", "x"), (2, "B", "x"), *ROWS[2:], (9, "z", "x")]
+    assert content(deltamerge.read(spark, f"s3a://{other}/t", storage_options={**server.options, **named})) == expected
+    assert server.keys(bucket) == before
+
+
 @pytest.mark.classic
 def test_settings_come_from_hadoop_and_from_the_session(spark: SparkSession) -> None:
     names = ["fs.s3a.bucket.b.access.key", "fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.endpoint"]
+    others = {f"fs.s3a.bucket.{bucket}.secret.key": f"of {bucket}" for bucket in ("one", "two")}
     hadoop: Any = spark._jsc.hadoopConfiguration()  # as users of delta-spark set them
     hadoop.set("fs.s3a.secret.key", "hadoop's")
     hadoop.set("fs.s3a.endpoint", "hadoop's")
+    hadoop.set("fs.s3a.bucket.one.secret.key", "of one")
+    spark.conf.set("spark.hadoop.fs.s3a.bucket.two.secret.key", "of two")
     spark.conf.set("fs.s3a.endpoint", "the session's")
     spark.conf.set("spark.hadoop.fs.s3a.access.key", "the session's")
     try:
-        found = store_settings(spark, names)
+        found, more = store_settings(spark, names), store_settings(spark, names, NAMING["s3"])
     finally:
         hadoop.unset("fs.s3a.secret.key")
+        hadoop.unset("fs.s3a.bucket.one.secret.key")
+        spark.conf.unset("spark.hadoop.fs.s3a.bucket.two.secret.key")
         hadoop.unset("fs.s3a.endpoint")
         spark.conf.unset("fs.s3a.endpoint")
         spark.conf.unset("spark.hadoop.fs.s3a.access.key")
@@ -139,7 +171,8 @@ def test_settings_come_from_hadoop_and_from_the_session(spark: SparkSession) -> 
         "fs.s3a.secret.key": "hadoop's",
         "fs.s3a.endpoint": "the session's",
     }
-    assert store_settings(spark, names) == {}
+    assert more == {**found, **others}
+    assert store_settings(spark, names, NAMING["s3"]) == {}
 
 
 def test_a_merge_asks_the_store_for_little(spark: SparkSession, server: S3Server, place: str) -> None:

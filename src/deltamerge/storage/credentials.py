@@ -57,7 +57,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     },
 }
 _PREFIXES = {S3: ("aws_",), AZURE: ("azure_storage_", "azure_"), GOOGLE: ("google_",)}
-_CREDENTIALS: Mapping[str, frozenset[str]] = {
+CREDENTIALS: Mapping[str, frozenset[str]] = {
     S3: frozenset({"access_key_id", "secret_access_key", "session_token", "skip_signature"}),
     AZURE: frozenset({"account_key", "sas_key", "client_id", "client_secret", "tenant_id"}),
     GOOGLE: frozenset({"application_credentials", "bearer_token", "skip_signature"}),
@@ -106,7 +106,7 @@ def options_for(location: Location, *sources: Mapping[str, str]) -> Options:
     Raises InvalidArgumentError for an option that is not known or can't be heeded.
     """
     found: Options = {}
-    credentials = _CREDENTIALS[location.kind]
+    credentials = CREDENTIALS[location.kind]
     for source in reversed(sources):
         settings = {key.removeprefix("spark.hadoop."): value for key, value in source.items()}
         for options in (_HADOOP[location.kind](location, settings), _explicit(location.kind, settings)):
@@ -138,7 +138,7 @@ def setting_names(location: Location) -> Sequence[str]:
         general = [f"fs.s3a.{name}" for name in _S3_SETTINGS]
         return [f"fs.s3a.bucket.{location.bucket}.{name}" for name in _S3_SETTINGS] + general
     if location.kind == AZURE:
-        hosts = _azure_hosts(location)
+        hosts = azure_hosts(location)
         specific = [f"{name}.{host}" for name in _AZURE_AUTH for host in hosts]
         sas = f"fs.azure.sas.{location.bucket}"
         return [*specific, *(f"{sas}.{host}" for host in hosts), *_AZURE_AUTH, sas]
@@ -197,7 +197,7 @@ def _path_style(endpoint: str, setting: Callable[[str], str]) -> bool:
 
 def _azure(location: Location, settings: Mapping[str, str]) -> Options:
     def setting(name: str) -> str:
-        named = (settings.get(f"{name}.{host}") for host in _azure_hosts(location))
+        named = (settings.get(f"{name}.{host}") for host in azure_hosts(location))
         return next((value for value in named if value), None) or settings.get(name) or ""
 
     if setting("fs.azure.account.auth.type").lower() == "oauth":
@@ -217,7 +217,7 @@ def _azure(location: Location, settings: Mapping[str, str]) -> Options:
     return {"account_key": key} if key else {}
 
 
-def _azure_hosts(location: Location) -> list[str]:
+def azure_hosts(location: Location) -> list[str]:
     """The host as it is written, and under the name of the account's other service, dfs or blob."""
     if not location.host:
         return []

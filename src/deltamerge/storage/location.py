@@ -25,8 +25,10 @@ KINDS = {
     "gs": GOOGLE,
 }
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_ABSOLUTE = re.compile(r"/|file:|[A-Za-z][A-Za-z0-9+.-]+:/", re.IGNORECASE)
 _OBJECT_URL = re.compile(r"[^:]+://([^/]*)(.*)", re.DOTALL)
-_AZURE_HOST = re.compile(r"[A-Za-z0-9-]+\.(?:dfs|blob)\..+")
+_BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._$-]*")
+_AZURE_HOST = re.compile(r"[A-Za-z0-9-]+\.(?:dfs|blob)(?:\.[A-Za-z0-9-]+)+")
 _USUAL = "Use a local path, or the table's s3a://, abfss:// or gs:// URL."
 _HDFS = (
     "HDFS is only reached through a JVM client, which this library does not use. Mount it as a local folder (its NFS gateway), "
@@ -63,8 +65,12 @@ class Location:
     @property
     def url(self) -> str:
         """The place as a user writes it, without a trailing slash."""
-        authority = f"{self.bucket}@{self.host}" if self.host else self.bucket
-        return f"{self.scheme}://{authority}/{self.path}".rstrip("/")
+        return f"{self.authority}/{self.path}".rstrip("/")
+
+    @property
+    def authority(self) -> str:
+        """The URL of the whole bucket or container."""
+        return f"{self.scheme}://{self.bucket}@{self.host}" if self.host else f"{self.scheme}://{self.bucket}"
 
     @property
     def account(self) -> str:
@@ -76,6 +82,11 @@ def scheme_of(location: str) -> str:
     """The scheme of a URL in lower case, '' for a path."""
     found = _SCHEME.match(location)
     return found[1].lower() if found else ""
+
+
+def is_absolute(reference: str) -> bool:
+    """Whether a log's reference to a file is a URL or a whole path, instead of one within the table."""
+    return _ABSOLUTE.match(reference) is not None
 
 
 def parse_location(location: str) -> Location:
@@ -97,6 +108,8 @@ def parse_location(location: str) -> Location:
     bucket, _, host = found[1].partition("@") if kind == AZURE else (found[1], "", "")
     if ":" in bucket or "@" in bucket + host:
         raise _unsupported(location, scheme, "it holds credentials", "Give them as options or settings, never in a URL.")
+    if not _BUCKET.fullmatch(bucket):
+        raise _unsupported(location, scheme, f"{bucket!r} is no name of a bucket", f"Write it as {scheme}://bucket/folder.")
     if host and not _AZURE_HOST.fullmatch(host):
         form = f"{scheme}://container@account.dfs.core.windows.net/folder"
         raise _unsupported(location, scheme, f"{host} is no host of an Azure account", f"Write it as {form}.")

@@ -23,6 +23,7 @@ from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.storage.base import AlreadyExists, NotFound, ObjectInfo, StoreSpec
 from deltamerge.storage.clients import client, region_of
 from deltamerge.storage.credentials import SECRETS, Options
+from deltamerge.storage.elsewhere import Told
 from deltamerge.storage.location import S3, Location
 
 _PAGE = 1_000
@@ -40,38 +41,44 @@ _proving = threading.Lock()
 
 
 class ObjectStore:
-    """The objects below one key of a bucket or container. `options` are those of `credentials.options_for`."""
+    """The objects below one key of a bucket or container.
 
-    def __init__(self, location: Location, options: Options) -> None:
-        self._location = location
-        self._given = options
+    `options` are those of `credentials.options_for`; `told` is all that the user has said of stores, and `elsewhere` the stores
+    that are open for files which the table's log names outside of it, by the URLs of their buckets.
+    """
+
+    def __init__(self, location: Location, options: Options, told: Told) -> None:
+        self.location = location
+        self.options = options
+        self.told = told
+        self.elsewhere: dict[str, ObjectStore] = {}
         self._prefix = f"{location.path}/" if location.path else ""
 
     @property
     def url(self) -> str:
-        return self._location.url
+        return self.location.url
 
     @cached_property
     def spec(self) -> StoreSpec:
-        root = f"{self._location.bucket}/{self._location.path}".rstrip("/")
-        return StoreSpec(self._location.kind, root, self._options)
+        root = f"{self.location.bucket}/{self.location.path}".rstrip("/")
+        return StoreSpec(self.location.kind, root, self._used)
 
     @cached_property
-    def _options(self) -> Options:
+    def _used(self) -> Options:
         """The options with the bucket's region, which costs a request the first time when nobody has told it."""
-        if self._location.kind != S3 or "region" in self._given:
-            return self._given
-        region = "us-east-1" if "endpoint" in self._given else region_of(self._location.bucket)
-        return {**self._given, "region": region}
+        if self.location.kind != S3 or "region" in self.options:
+            return self.options
+        region = "us-east-1" if "endpoint" in self.options else region_of(self.location.bucket)
+        return {**self.options, "region": region}
 
     @cached_property
     def _client(self) -> Any:
-        return client(self._location.kind, self._location.bucket, frozenset(self._options.items()))
+        return client(self.location.kind, self.location.bucket, frozenset(self._used.items()))
 
     @cached_property
     def _once(self) -> Any:
         """The client of conditional creates: it sends a request once, as the answer to a second would hide what the first did."""
-        return client(self._location.kind, self._location.bucket, frozenset(self._options.items()), retries=False)
+        return client(self.location.kind, self.location.bucket, frozenset(self._used.items()), retries=False)
 
     def list(self, folder: str, start: str = "") -> list[ObjectInfo]:
         below = f"{self._prefix}{folder}/" if folder else self._prefix
@@ -185,9 +192,9 @@ class ObjectStore:
 
         Some ignore the condition and overwrite, which loses commits without a word.
         """
-        endpoint = self._options.get("endpoint", "")
-        place = (endpoint, self._location.bucket)
-        if self._location.kind != S3 or not endpoint or place in _proven:
+        endpoint = self._used.get("endpoint", "")
+        place = (endpoint, self.location.bucket)
+        if self.location.kind != S3 or not endpoint or place in _proven:
             return
         with _proving:
             if place in _proven:
@@ -224,7 +231,7 @@ class ObjectStore:
     def _text(self, error: Exception) -> str:
         """The first line of an error without any secret."""
         text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        secrets = [value for name, value in self._given.items() if name in SECRETS and value]
+        secrets = [value for name, value in self.options.items() if name in SECRETS and value]
         for secret in secrets:
             text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
         return re.sub(r"(?i)\b(sig|signature|token|x-amz-[a-z-]*)=[^&\s\"']+", r"\1=***", text)
@@ -234,7 +241,7 @@ class ObjectStore:
         if isinstance(error, _DENIED):
             hint = "Grant the credentials permission to list, read, write and delete below the table's folder, or give others."
         elif isinstance(error, FileNotFoundError) or "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
-            hint = f"Create the bucket {self._location.bucket}, or correct its name."
+            hint = f"Create the bucket {self.location.bucket}, or correct its name."
         elif "169.254" in str(error) or "redential" in str(error):
             hint = (
                 "No credentials were found: set Spark's fs.s3a.*, fs.azure.* or fs.gs.* settings (Spark Connect hides those from "
@@ -262,7 +269,7 @@ class ObjectStore:
         return StorageError(
             "DELTAMERGE_STORE_WITHOUT_PUT_IF_ABSENT",
             f"The store of {self.url} can't create an object only if it is absent, so that concurrent commits would be lost.",
-            parameters={"path": self.url, "endpoint": self._options.get("endpoint", "")},
+            parameters={"path": self.url, "endpoint": self._used.get("endpoint", "")},
             hint="Use a store that honours If-None-Match on PUT (Amazon S3, Azure, Google, MinIO since 2024, Ceph, R2), update "
             "the server, and leave the option aws_conditional_put at etag.",
         )

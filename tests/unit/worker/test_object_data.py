@@ -100,30 +100,32 @@ def test_a_missing_file_is_an_os_error_that_names_it(store: DataStore) -> None:
         store.open("no-such-part")
 
 
-def test_references_to_other_places(server: S3Server, bucket: str, store: DataStore, tmp_path: Path) -> None:
+def test_files_that_a_user_names_by_their_urls(server: S3Server, bucket: str, store: DataStore, tmp_path: Path) -> None:
     server.client.put_object(Bucket=bucket, Key="elsewhere/part", Body=b"there")
     (tmp_path / "part").write_bytes(b"here")
     for name, data in (
         (f"s3a://{bucket}/elsewhere/part", b"there"),
         (f"s3://{bucket}/elsewhere/part", b"there"),
-        ("/elsewhere/part", b"there"),
         (f"file://{tmp_path}/part", b"here"),
         (f"file:{tmp_path}/part", b"here"),
+        (f"{tmp_path}/part", b"here"),
     ):
-        with store.open(name) as source:
+        place, inner = store.of_url(name)
+        with place.open(inner) as source:
             assert source.read() == data
-    for name in ("abfss://box@acct.dfs.core.windows.net/part", "gs://bucket/part"):
+    for name in ("abfss://box@acct.dfs.core.windows.net/part", "gs://bucket/part", "s3a://other/part"):
         with pytest.raises(Refused) as caught:
-            store.open(name)
+            store.of_url(name)
         assert caught.value.condition == "DELTAMERGE_FILE_IN_OTHER_STORE"
 
 
-def test_a_local_table_with_absolute_paths(tmp_path: Path) -> None:
+def test_the_name_of_a_file_is_never_taken_for_a_url(server: S3Server, bucket: str, store: DataStore, tmp_path: Path) -> None:
+    server.client.put_object(Bucket=bucket, Key="elsewhere", Body=b"there")
     (tmp_path / "part").write_bytes(b"here")
-    store = DataStore("file", "/elsewhere")
-    for name in (f"{tmp_path}/part", f"file://{tmp_path}/part"):
-        with store.open(name) as source:
-            assert source.read() == b"here"
+    for name in (f"s3a://{bucket}/elsewhere", f"file:{tmp_path}/part", f"{tmp_path}/part", "/elsewhere"):
+        for place in (store, DataStore("file", str(tmp_path / "t"))):
+            with pytest.raises((FileNotFoundError, pa.ArrowInvalid), match=r"a table/|/t/"):
+                place.open(name)
 
 
 @pytest.mark.parametrize("scheme", ["s3", "azure", "gs"])

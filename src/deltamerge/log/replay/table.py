@@ -73,10 +73,12 @@ class DeltaLog:
         return kept
 
 
-def open_log(location: str, *options: Mapping[str, str] | None) -> DeltaLog:
-    """The log of the table at `location`; the same object for the same place, so that snapshots are shared."""
-    store = open_store(location, *options)
-    key = (store.url, *(frozenset((source or {}).items()) for source in (*options, store.spec.options)))
+def open_log(location: str, options: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None) -> DeltaLog:
+    """The log of the table at `location`, opened as `open_store` does; the same object for the same place and credentials, so
+    that snapshots are shared.
+    """
+    store = open_store(location, options, settings)
+    key = (store.url, *(frozenset((source or {}).items()) for source in (options, settings, store.spec.options)))
     with _logs_lock:
         found = _logs.setdefault(key, DeltaLog(store))
         _logs.move_to_end(key)

@@ -7,10 +7,12 @@ Reads bytes through a function that it is given; must not know of stores. Source
 from __future__ import annotations
 
 import base64
+import re
 import struct
 import uuid
 import zlib
 from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.protocol.table.actions import DeletionVector
@@ -19,6 +21,7 @@ from deltamerge.protocol.values.roaring import MalformedBitmap, RowSet, decode
 Read = Callable[[int, int], bytes]
 
 INLINE, RELATIVE, ABSOLUTE = "i", "u", "p"
+_WHOLE = re.compile(r"/|file:|[A-Za-z][A-Za-z0-9+.-]+:/", re.IGNORECASE)
 _VERSION = 1
 _UUID_LENGTH = 20
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -46,15 +49,19 @@ def vector_reference(vector: DeletionVector, of: str) -> str | None:
     where = vector.path_or_inline
     if vector.storage_type == INLINE:
         return None
-    if vector.storage_type == ABSOLUTE:
-        return where
     try:
+        if vector.storage_type == ABSOLUTE:
+            if not _WHOLE.match(where):
+                raise ValueError(f"{where!r} is no URL")
+            return where
         if vector.storage_type != RELATIVE:
             raise ValueError(f"there is no storage type {vector.storage_type!r}")
         prefix, id = where[:-_UUID_LENGTH], uuid.UUID(bytes=z85_decode(where[-_UUID_LENGTH:]))
+        if ".." in prefix.split("/") or prefix.startswith("/"):
+            raise ValueError(f"its prefix {prefix!r} leads out of the table's folder")
     except ValueError as error:
         raise _corrupt("DELTAMERGE_CORRUPT_DELETION_VECTOR", f"its descriptor can't be: {error}", of) from error
-    return f"{prefix}/{vector_file_name(id)}" if prefix else vector_file_name(id)
+    return f"{quote(prefix)}/{vector_file_name(id)}" if prefix else vector_file_name(id)
 
 
 def vector_file_name(id: uuid.UUID) -> str:

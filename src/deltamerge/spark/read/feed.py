@@ -15,14 +15,14 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, arrow_schema, arrow_type
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.properties import Properties
-from deltamerge.protocol.values.partitions import decode_path, parse_partition_values
+from deltamerge.protocol.values.partitions import parse_partition_values
 from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import shown_schema, to_spark
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.stages.scan import scan_frame
-from deltamerge.spark.stages.target import scan_spec, vector_at
+from deltamerge.spark.stages.target import file_place, scan_spec, vector_at
 from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.write.feed import CHANGE_TYPE
 
@@ -52,10 +52,13 @@ def _task(number: int, file: FeedFile, snapshot: Snapshot, partitions: _Partitio
     constants = {_VERSION.name: pa.scalar(file.version, _VERSION.type), _TIME.name: pa.scalar(moment, _TIME.type)}
     if file.kind is not None:
         constants[_KIND.name] = pa.scalar(file.kind, _KIND.type)
+    name, store = file_place(snapshot.store, file.path)
     return FileTask(
         number,
-        decode_path(file.path),
+        name,
         {**partitions.values(file), **constants},
+        size=file.size or None,
+        store=store,
         vector=vector_at(snapshot.store, file.vector, file.path),
         among=vector_at(snapshot.store, file.among, file.path),
     )

@@ -73,11 +73,14 @@ def names_of_settings(spark: SparkSession, prefix: str) -> list[str]:
     return [name for name in names if name.startswith(prefix)]
 
 
-def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
-    """Hadoop's settings of these names as a classic session has them; {} where they can't be read."""
+def hadoop_settings(spark: SparkSession, names: Iterable[str], pattern: str | None = None) -> dict[str, str]:
+    """Hadoop's settings of these names, and of those that a pattern matches, as a classic session has them; {} where they can't
+    be read.
+    """
     try:
         hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()
-        found = {name: hadoop.get(name) for name in names}
+        matching = [] if pattern is None else list(hadoop.getValByRegex(pattern).keySet())
+        found = {name: hadoop.get(name) for name in (*names, *matching)}
     except Exception:
         return {}
     return {name: str(value) for name, value in found.items() if value}

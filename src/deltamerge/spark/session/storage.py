@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from deltamerge.errors import InvalidArgumentError
@@ -9,6 +10,7 @@ from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.spark.session.adapter import hadoop_settings, is_connect
 from deltamerge.spark.session.frames import Session
 from deltamerge.storage.credentials import setting_names
+from deltamerge.storage.elsewhere import NAMING
 from deltamerge.storage.location import parse_location
 
 _HADOOP = "spark.hadoop."
@@ -23,7 +25,7 @@ def open_table(spark: Session, location: str, options: Mapping[str, str] | None 
     check_session(spark)
     place = parse_location(location)
     names = setting_names(place)
-    return open_log(location, options, store_settings(spark, names) if names else None)
+    return open_log(location, options, store_settings(spark, names, NAMING.get(place.kind)) if names else None)
 
 
 def check_session(spark: Session) -> None:
@@ -36,14 +38,16 @@ def check_session(spark: Session) -> None:
         )
 
 
-def store_settings(spark: Session, names: Sequence[str]) -> dict[str, str]:
-    """Hadoop's settings of these names that the session has: Hadoop's own on classic Spark, the session's everywhere.
+def store_settings(spark: Session, names: Sequence[str], pattern: str | None = None) -> dict[str, str]:
+    """Hadoop's settings of these names, and of those that a pattern matches, that the session has: Hadoop's own on classic Spark,
+    the session's everywhere.
 
     Spark Connect leaves out those whose names look secret (`spark.redaction.regex`), whatever asks for them.
     """
     session = {key.removeprefix(_HADOOP): str(value) for key, value in sorted(spark.conf.getAll.items(), key=_plain_last)}
-    found = {name: session[name] for name in names if session.get(name)}
-    return found if is_connect(spark) else {**found, **hadoop_settings(spark, names)}
+    wanted = {*names, *(name for name in session if pattern is not None and re.search(pattern, name))}
+    found = {name: session[name] for name in wanted if session.get(name)}
+    return found if is_connect(spark) else {**found, **hadoop_settings(spark, names, pattern)}
 
 
 def _plain_last(item: tuple[str, object]) -> bool:

@@ -149,8 +149,9 @@ def _looked_into(store: DataStore, schema: T.StructType, bounded: Collection[str
     types = arrow_schema(from_spark(schema))
 
     def look(name: str) -> SourceFile:
-        stamp = store.stamp(name)
-        with store.open(name) as source:
+        place, inner = store.of_url(name)
+        stamp = place.stamp(inner)
+        with place.open(inner) as source:
             file = pq.ParquetFile(source)
             metadata = file.metadata
             size = 0

@@ -23,6 +23,7 @@ from deltamerge.protocol.table.properties import Properties
 from deltamerge.protocol.values.partitions import decode_path, parse_partition_values
 from deltamerge.protocol.values.predicate import Predicate
 from deltamerge.storage import Store, locate
+from deltamerge.storage.location import is_absolute
 from deltamerge.worker.scan.bloom import BloomFilter
 from deltamerge.worker.scan.keys import KeyFilter
 from deltamerge.worker.scan.scan import FileTask, ScanSpec
@@ -44,7 +45,8 @@ def file_tasks(
     """A task per row of a file table, numbered by the row; with the `rows` of each file where these are known, `tracked` ones
     with the ids of its rows.
 
-    Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be, or a file without row ids.
+    Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be, or a file without row ids,
+    StorageError for a file in a place that the user has not named.
     """
     partitions = files["partitionValues"].combine_chunks()
     columns = {}
@@ -54,18 +56,33 @@ def file_tasks(
     vectors = _vectors(snapshot.store, files)
     counts = [None] * files.num_rows if rows is None else rows.to_pylist()
     ids, versions = _row_ids(files) if tracked else ([None] * files.num_rows,) * 2
+    places = [file_place(snapshot.store, path) for path in files["path"].to_pylist()]
     return [
         FileTask(
             number,
-            decode_path(path),
-            {name: values[number] for name, values in columns.items()},
+            name,
+            {column: values[number] for column, values in columns.items()},
             vector=vectors.get(number),
             rows=counts[number],
             base_row_id=ids[number],
             row_version=versions[number],
+            size=size,
+            store=store,
         )
-        for number, path in enumerate(files["path"].to_pylist())
+        for number, ((name, store), size) in enumerate(zip(places, files["size"].to_pylist(), strict=True))
     ]
+
+
+def file_place(store: Store, path: str) -> tuple[str, DataStore | None]:
+    """The name of a data file that the log of the table in `store` has at `path`, and the store in which it has that name if it
+    lies outside the table.
+
+    Raises StorageError for a place that the user has not named.
+    """
+    if not is_absolute(path):
+        return decode_path(path), None
+    place, name = locate(store, path)
+    return name, data_store(place)
 
 
 def _row_ids(files: pa.Table) -> tuple[list[int], list[int]]:

@@ -5,6 +5,8 @@ Row groups without a candidate are not decoded further than their keys, and data
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +42,8 @@ class FileTask:
 
     Rows that `vector` deletes are not there, nor those that `among`, if it is given, does not delete. `rows` counts the
     file's rows, deleted ones included, where the log does. `base_row_id` and `row_version` are for tables that track rows:
-    the id of the file's first row, and the version that committed the file.
+    the id of the file's first row, and the version that committed the file. `size` is in bytes, as the log says. A file that
+    lies outside the table has a `store` of its own, in which `name` is its name.
     """
 
     file: int
@@ -52,6 +55,13 @@ class FileTask:
     among: Vector | None = None
     base_row_id: int | None = None
     row_version: int | None = None
+    size: int | None = None
+    store: DataStore | None = None
+
+    @property
+    def label(self) -> str:
+        """The file as an error names it."""
+        return self.name if self.store is None else f"{self.store.root.rstrip('/')}/{self.name}"
 
 
 @dataclass(frozen=True)
@@ -86,16 +96,51 @@ class RowGroup:
     rows: int
 
 
+def open_file(store: DataStore, task: FileTask) -> Any:
+    """The bytes of a file of the table in `store`. Raises Refused naming it when it has another size than the log says."""
+    source = (task.store or store).open(task.name)
+    size = int(source.size())
+    if task.size is not None and size != task.size:
+        source.close()
+        message = f"The data file {task.label} has {size} bytes, the transaction log says {task.size}."
+        raise Refused("DELTAMERGE_CORRUPT_DATA_FILE", message, task.label)
+    return source
+
+
 def open_parquet(source: Any, name: str = "", remote: bool = False) -> pq.ParquetFile:
     """A data file that is read piece by piece, never held whole. Raises Refused naming the file when it is no Parquet.
 
-    Of a `remote` file, where a request costs more than bytes, the columns of a row group are fetched together.
-    Legacy INT96 timestamps come in microseconds, because nanoseconds only reach from 1677 to 2262.
+    Of a `remote` file, where a request costs more than bytes, the columns of a row group are fetched together. Checksums of
+    pages are verified where there are any. Legacy INT96 timestamps come in microseconds, because nanoseconds only reach from 1677
+    to 2262.
     """
+    with in_file(name), decoding():
+        return pq.ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+
+
+# What a file system says when it can't be reached, in texts of its own without a number of the error.
+_UNREACHED = re.compile(r"AWS Error|Azure|google::cloud|curl|HTTP|connection|timeout|timed out", re.IGNORECASE)
+
+
+@contextlib.contextmanager
+def decoding() -> Iterator[None]:
+    """What can't be decoded within comes out as Refused; `in_file` adds the file's name."""
     try:
-        return pq.ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us")
-    except pa.ArrowInvalid as error:
-        raise Refused("DELTAMERGE_CORRUPT_DATA_FILE", f"The data file {name} can't be read: {error}", name) from error
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        if getattr(error, "errno", None) is not None or _UNREACHED.search(str(error)):
+            raise
+        raise Refused("DELTAMERGE_CORRUPT_DATA_FILE", f"A data file can't be read: {str(error).rstrip('. ')}.") from error
+
+
+def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches of a file. Raises as `decoding`."""
+    while True:
+        with decoding():
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
 
 
 def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[RowGroup]:
@@ -113,10 +158,11 @@ def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[Ro
 
 def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
     """The rows of one file that are not deleted and can match, in batches of `spec.output`."""
-    with spec.store.open(task.name) as source, spec.store.naming(task.name), in_file(task.name):
-        file = open_parquet(source, task.name, spec.store.remote)
-        deleted = read_vector(task.vector, task.name, file.metadata.num_rows)
-        among = None if task.among is None else read_vector(task.among, task.name, file.metadata.num_rows)
+    store = task.store or spec.store
+    with open_file(spec.store, task) as source, store.naming(task.name), in_file(task.label):
+        file = open_parquet(source, task.label, store.remote)
+        deleted = read_vector(task.vector, task.label, file.metadata.num_rows)
+        among = None if task.among is None else read_vector(task.among, task.label, file.metadata.num_rows)
         for group in row_groups(file, task.share):
             table = _candidates(file, group, spec, task, shown(deleted, among, group.first_row, group.rows))
             if table is not None and table.num_rows:
@@ -125,8 +171,9 @@ def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
 
 def row_at(spec: ScanSpec, task: FileTask, row: int) -> dict[str, Any]:
     """One row of a file, by its position, as Python values."""
-    with spec.store.open(task.name) as source, spec.store.naming(task.name), in_file(task.name):
-        file = open_parquet(source, task.name, spec.store.remote)
+    store = task.store or spec.store
+    with open_file(spec.store, task) as source, store.naming(task.name), in_file(task.label):
+        file = open_parquet(source, task.label, store.remote)
         group = next(group for group in row_groups(file) if row < group.first_row + group.rows)
         found: list[dict[str, Any]] = (
             read_columns(file, group.index, spec.schema, task.partition).slice(row - group.first_row, 1).to_pylist()
@@ -186,7 +233,8 @@ def read_columns(file: pq.ParquetFile, group: int, schema: pa.Schema, partition:
     rows = file.metadata.row_group(group).num_rows
     stored = pa.schema([field for field in schema if field.name not in partition])
     names = stored_names(file, stored)
-    data = file.read_row_group(group, columns=names, use_threads=False) if names else None
+    with decoding():
+        data = file.read_row_group(group, columns=names, use_threads=False) if names else None
     table = conform_table(gregorian(data, file), stored) if data is not None else _nulls(stored, rows)
     return with_partition(table, schema, partition, rows)
 

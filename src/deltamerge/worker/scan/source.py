@@ -79,10 +79,11 @@ def _positioned(table: pa.Table, number: int, first: int) -> pa.Table:
 
 def _rows_of(spec: SourceSpec, task: FileTask) -> Iterator[pa.Table]:
     schema = spec.read
-    with spec.store.open(task.name) as source:
-        file = open_parquet(source, task.name, spec.store.remote)
+    store, name = spec.store.of_url(task.name)
+    with store.open(name) as source:
+        file = open_parquet(source, task.name, store.remote)
         _check(file, spec.schema, task.name)
-        if spec.store.stamp(task.name) != spec.stamps[task.name]:
+        if store.stamp(name) != spec.stamps[task.name]:
             raise AttemptEnded(SourceUnreadable(f"the file {task.name} has changed since it was found"))
         names = stored_names(file, schema)
         for group in row_groups(file, task.share):

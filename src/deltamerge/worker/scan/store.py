@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,7 +23,8 @@ from deltamerge.worker.scan.row_errors import Refused
 _WHOLE_BYTES = 8 << 20
 # Size in bytes and modification time in ns, None of a file that is gone.
 Stamp = tuple[int | None, int | None]
-_URL = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)|file:)?(/.*)", re.DOTALL)
+_FILE = re.compile(r"(?:file:(?://[^/]*)?)?(/.*)", re.DOTALL)
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/(.*)", re.DOTALL)
 _SECRETS = ("secret_access_key", "session_token", "account_key", "sas_key", "client_secret", "bearer_token")
 _KINDS = {"s3": ("s3", "s3a", "s3n"), "gs": ("gs",)}
 
@@ -60,23 +61,23 @@ class DataStore:
             message = f"The pyarrow {pa.__version__} of a worker can't reach a store of kind {self.scheme}: {error}"
             raise Refused("DELTAMERGE_WORKER_WITHOUT_STORE", message, self.scheme) from None
 
-    def is_elsewhere(self, name: str) -> bool:
-        """Whether a file is named by its whole path, as those of another table are."""
-        return _URL.fullmatch(name) is not None
+    def of_url(self, url: str) -> tuple[DataStore, str]:
+        """The store of a file that the user has named by its URL or whole path, and its name there: a disk, or the same bucket.
+
+        Never for what a log names, whose references the driver resolves. Raises Refused for any other place.
+        """
+        if found := _FILE.fullmatch(url):
+            return DataStore("file", ""), found[1].lstrip("/")
+        found = _URL.fullmatch(url)
+        bucket = self.root.partition("/")[0]
+        if found and found[1] in _KINDS.get(self.scheme, ()) and found[2] == bucket:
+            store = replace(self, root=bucket)
+            store.__dict__["_made"] = self._system
+            return store, found[3]
+        raise Refused("DELTAMERGE_FILE_IN_OTHER_STORE", f"The file {url} lies in another store than the table.", url)
 
     def _place(self, name: str) -> tuple[Any, str]:
-        found = _URL.fullmatch(name)
-        if found is None:
-            return self._system, f"{self.root}/{name}"
-        scheme, bucket, path = found.groups()
-        if scheme in _KINDS.get(self.scheme, ()):
-            return self._system, f"{bucket}{path}"
-        if scheme is None and self.scheme != "file" and not name.startswith("file:"):
-            return self._system, f"{self.root.partition('/')[0]}{path}"
-        if scheme in (None, "file"):
-            return pf.LocalFileSystem(), path
-        message = f"The file {name} lies in another store than its table, for which no credentials are known."
-        raise Refused("DELTAMERGE_FILE_IN_OTHER_STORE", message, name)
+        return self._system, f"{self.root.rstrip('/')}/{name}"
 
     @property
     def remote(self) -> bool:

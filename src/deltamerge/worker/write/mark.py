@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from deltamerge.protocol.values.distinct import distinct
 from deltamerge.protocol.values.roaring import Positions, decode, encode
-from deltamerge.worker.scan.scan import ROW, FileTask, RowGroup, open_parquet, read_columns, row_groups
+from deltamerge.worker.scan.row_errors import in_file
+from deltamerge.worker.scan.scan import ROW, FileTask, RowGroup, open_file, open_parquet, read_columns, row_groups
 from deltamerge.worker.scan.vectors import read_vector
 from deltamerge.worker.write.changes import DistinctRows
 from deltamerge.worker.write.feed import FeedWriter
@@ -54,7 +55,7 @@ class FileMarker:
     def finish(self) -> ChangedFile:
         """The file's vector, in which rows changed here and deleted before are; or what is left of the file, written again."""
         rows = self._task.rows if self._task.rows is not None else self._old.rows
-        before = read_vector(self._task.vector, self._task.name, rows).positions()
+        before = read_vector(self._task.vector, self._task.label, rows).positions()
         gone = distinct(np.concatenate([before, *self._marked]))
         if self._is_marked(len(gone), rows):
             self._old.close()
@@ -125,14 +126,15 @@ class _OldRows:
 
     def _opened(self) -> pq.ParquetFile:
         if self._file is None:
-            self._source = self._store.open(self._task.name)
-            self._file = open_parquet(self._source, self._task.name)
+            self._source = open_file(self._store, self._task)
+            self._file = open_parquet(self._source, self._task.label)
             self._groups = row_groups(self._file)
         return self._file
 
     def _group(self, file: pq.ParquetFile, group: int) -> pa.Table:
         if self._read is None or self._read[0] != group:
             self._read = None
-            rows = read_columns(file, group, self._schema, self._task.partition)
+            with in_file(self._task.label):
+                rows = read_columns(file, group, self._schema, self._task.partition)
             self._read = group, tracked(rows, self._task, self._groups[group].first_row)
         return self._read[1]

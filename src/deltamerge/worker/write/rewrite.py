@@ -20,7 +20,7 @@ from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, stored_names
 from deltamerge.worker.scan.prefetch import prefetched
 from deltamerge.worker.scan.row_errors import in_file
-from deltamerge.worker.scan.scan import ROW, FileTask, open_parquet, with_partition
+from deltamerge.worker.scan.scan import ROW, FileTask, decoded, open_file, open_parquet, with_partition
 from deltamerge.worker.scan.vectors import living, read_vector
 from deltamerge.worker.write.changes import DistinctRows
 from deltamerge.worker.write.feed import DELETE, POSTIMAGE, PREIMAGE, FeedWriter
@@ -116,18 +116,18 @@ class FileRewriter:
         self._spec = spec
         self._task = task
         folder = task.name.rpartition("/")[0]
-        if spec.write.store.is_elsewhere(task.name):
+        if task.store is not None:
             folder = spec.write.folder({name: task.partition[name] for name in spec.write.partition_columns})
         self._writer = DataFileWriter(spec.write, task.partition, folder, number, rolls=False)
         self._others = others
         self._feed = feed
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
-        self._source = spec.write.store.open(task.name)
+        self._source = open_file(spec.write.store, task)
         size = self._source.size()
         small = spec.write.budgets.small_file_bytes
         self._is_small = size < max(small, spec.together)
-        self._file = open_parquet(self._source, task.name, spec.write.store.remote)
-        self._deleted = read_vector(task.vector, task.name, self._file.metadata.num_rows) if deleted is None else deleted
+        self._file = open_parquet(self._source, task.label, spec.write.store.remote)
+        self._deleted = read_vector(task.vector, task.label, self._file.metadata.num_rows) if deleted is None else deleted
         self._batches = self._read() if size < small else prefetched(self._read())
         self._batch: pa.Table | None = None
         self._start = 0
@@ -160,15 +160,16 @@ class FileRewriter:
     def _read(self) -> Generator[pa.Table, None, None]:
         schema = self._spec.write.schema
         stored = pa.schema([field for field in schema if field.name not in self._task.partition])
-        with in_file(self._task.name):
+        store = self._task.store or self._spec.write.store
+        with in_file(self._task.label):
             names = stored_names(self._file, stored)
             first = 0
             # One call a row group: what is fetched together, of a remote file, is held until the next call.
             rows = self._spec.write.budgets.rewrite_rows
             for group in range(self._file.num_row_groups):
                 batches = self._file.iter_batches(batch_size=rows, row_groups=[group], columns=names, use_threads=False)
-                with self._spec.write.store.naming(self._task.name):
-                    for batch in batches:
+                with store.naming(self._task.name):
+                    for batch in decoded(batches):
                         table = conform_table(gregorian(pa.Table.from_batches([batch]), self._file), stored)
                         yield tracked(with_partition(table, schema, self._task.partition, table.num_rows), self._task, first)
                         first += table.num_rows

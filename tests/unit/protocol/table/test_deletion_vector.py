@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -113,6 +115,29 @@ def test_damage_is_named_with_the_data_file(vector: DeletionVector, data: bytes,
 def test_a_descriptor_that_names_no_place_is_refused(vector: DeletionVector) -> None:
     with pytest.raises(CorruptTableError, match="part-7"):
         vector_reference(vector, "part-7.parquet")
+
+
+UUID_TEXT = "^-aqEH.-t@S}K{vb[*k^"
+
+
+@pytest.mark.parametrize("prefix", ["../outside", "a/../..", "..", "/etc", "/"])
+def test_a_prefix_that_leads_out_of_the_table_is_refused(prefix: str) -> None:
+    with pytest.raises(CorruptTableError, match="leads out of the table's folder"):
+        vector_reference(DeletionVector("u", prefix + UUID_TEXT, 40, 6), "f")
+
+
+@pytest.mark.parametrize("prefix", ["s3://evil/x", "file:", "%2e%2e/outside", "a b", "..a", "a:b"])
+def test_a_prefix_is_a_folder_whatever_it_looks_like(prefix: str) -> None:
+    found = vector_reference(DeletionVector("u", prefix + UUID_TEXT, 40, 6), "f")
+    assert found is not None
+    assert re.fullmatch(r"[A-Za-z0-9%./_-]+", found)
+    assert unquote(found).rpartition("/")[0] == prefix
+
+
+@pytest.mark.parametrize("where", ["x.bin", "../x.bin", "", "a:b/x.bin"])
+def test_an_absolute_path_is_one(where: str) -> None:
+    with pytest.raises(CorruptTableError, match="is no URL"):
+        vector_reference(DeletionVector("p", where, 40, 6), "f")
 
 
 def test_a_row_that_the_file_does_not_have_is_refused() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from deltamerge.errors import CorruptTableError
+from deltamerge.errors import CorruptTableError, StorageError
 from deltamerge.protocol.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 from deltamerge.spark.stages.target import file_tasks, null_free
+from deltamerge.storage import open_store
+from deltamerge.worker.scan.scan import FileTask
+from deltamerge.worker.scan.store import DataStore
 from tests.unit.merge.merges import snapshot_of, struct
 
 UUID_TEXT = "^-aqEH.-t@S}K{vb[*k^"
@@ -30,7 +34,7 @@ def vector(type: str, where: str, **more: Any) -> dict[str, Any]:
     [
         (vector("u", UUID_TEXT, offset=1), "/nowhere", UUID_NAME),
         (vector("u", f"ab{UUID_TEXT}", offset=1), "/nowhere", f"ab/{UUID_NAME}"),
-        (vector("p", "file:/else%20where/x.bin", offset=1), "/else where", "x.bin"),
+        (vector("p", "file:/else%20where/x.bin", offset=1), "/", "else where/x.bin"),
     ],
 )
 def test_vectors_are_found_in_the_table_or_elsewhere(descriptor: dict[str, Any], root: str, name: str) -> None:
@@ -42,6 +46,41 @@ def test_vectors_are_found_in_the_table_or_elsewhere(descriptor: dict[str, Any],
     assert (marked.vector.store.root, marked.vector.name) == (root, name)
     assert marked.vector.descriptor.offset == 1
     assert (marked.name, marked.rows) == ("a b.parquet", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "name"),
+    [
+        ("file:///else%20where/x.parquet", "/", "else where/x.parquet"),
+        ("/elsewhere/x.parquet", "/", "elsewhere/x.parquet"),
+        ("%2Felsewhere/x.parquet", None, "/elsewhere/x.parquet"),
+        ("p=1/x%20y.parquet", None, "p=1/x y.parquet"),
+    ],
+)
+def test_data_files_are_found_in_the_table_or_elsewhere(path: str, root: str | None, name: str) -> None:
+    snapshot = snapshot_of(struct(id="long"), [{**file(None), "path": path}])
+    (task,) = file_tasks(snapshot, snapshot.files.table())
+    assert (task.store.root if task.store else None, task.name, task.size) == (root, name, 10)
+
+
+EVIL = "abfss://box@acct.blob.attacker.example/x"
+OWN = "abfss://clone@acct.dfs.core.windows.net/x"
+
+
+@pytest.mark.parametrize("kind", ["data file", "vector"])
+def test_a_log_leads_no_credentials_to_a_host_that_nobody_has_named(kind: str) -> None:
+    def task(url: str) -> FileTask:
+        named = {**file(None), "path": url} if kind == "data file" else file(vector("p", url))
+        store = open_store("abfss://box@acct.dfs.core.windows.net/t", {"azure_storage_account_key": "SECRET"})
+        snapshot = replace(snapshot_of(struct(id="long"), [named]), store=store)
+        return file_tasks(snapshot, snapshot.files.table())[0]
+
+    with pytest.raises(StorageError) as caught:
+        task(EVIL)
+    assert (caught.value.condition, caught.value.parameters["path"]) == ("DELTAMERGE_FILE_IN_OTHER_STORE", EVIL)
+    assert "SECRET" not in str(caught.value)
+    place = task(OWN).store if kind == "data file" else getattr(task(OWN).vector, "store", None)
+    assert place == DataStore("azure", "clone", {"account_name": "acct", "account_key": "SECRET"})
 
 
 def test_an_inline_vector_is_nowhere_else() -> None:
