@@ -225,6 +225,7 @@ class _OpenFile:
                     store_decimal_as_integer=True,
                     store_schema=False,
                     write_page_index=True,
+                    write_page_checksum=True,
                 )
         except BaseException:
             self.abandon()
