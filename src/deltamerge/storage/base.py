@@ -76,7 +76,7 @@ class Store(Protocol):
         """Write the object whole and return it, or raise AlreadyExists; of several racing writers exactly one wins.
 
         `data` must hold something that is this writer's alone, as a commit's txnId is: where an answer got lost, equal bytes
-        show who won. Raises CommitStateUnknownError when even that can't be seen.
+        show who won. Any other error than CommitStateUnknownError says that the object was not written and will not be.
         """
         ...
 

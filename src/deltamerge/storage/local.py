@@ -8,8 +8,11 @@ import os
 import uuid
 from pathlib import Path
 
-from deltamerge.errors import StorageError
+from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.storage.base import AlreadyExists, NotFound, ObjectInfo, StoreSpec
+
+# Answers of a network file system to a request that it may have served, or may serve yet.
+_OPEN = frozenset({errno.EIO, errno.ETIMEDOUT, errno.ESTALE})
 
 
 class LocalStore:
@@ -77,8 +80,9 @@ class LocalStore:
             info = _info(name, temporary.stat())
             try:
                 os.link(temporary, target)
-            except FileExistsError as error:
-                raise AlreadyExists(name) from error
+            except OSError as error:
+                if not _is_linked(target, temporary):
+                    raise _not_linked(name, target, error) from error
             # The name is taken and seen by others: from here on the write has happened, whatever the sync says.
             with contextlib.suppress(OSError):
                 _sync_folder(target.parent)
@@ -98,6 +102,27 @@ class LocalStore:
 def _info(name: str, stat: os.stat_result) -> ObjectInfo:
     etag = f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}"
     return ObjectInfo(name, stat.st_size, stat.st_mtime_ns // 1_000_000, etag)
+
+
+def _is_linked(target: Path, temporary: Path) -> bool:
+    """Whether a link that is said to have failed is there: a network file system may lose an answer, and ask again by itself."""
+    with contextlib.suppress(OSError):
+        return os.path.samefile(target, temporary)
+    return False
+
+
+def _not_linked(name: str, target: Path, error: OSError) -> Exception:
+    if isinstance(error, FileExistsError):
+        return AlreadyExists(name)
+    if error.errno not in _OPEN:
+        return error
+    return CommitStateUnknownError(
+        "DELTAMERGE_COMMIT_STATE_UNKNOWN",
+        f"It is not known whether {target} was written: {error.strerror or error}.",
+        parameters={"path": str(target), "errno": error.errno},
+        hint="When the disk answers again, look whether the file is there before running the operation again: "
+        "if it is, the operation is done.",
+    )
 
 
 class _Temporary:

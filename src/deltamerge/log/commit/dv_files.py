@@ -32,7 +32,7 @@ def write_vectors(store: Store, vectors: Sequence[tuple[bytes, int]]) -> tuple[l
             id = uuid.uuid4()
             data, offsets = file_of_vectors([vector for vector, _ in group])
             names.append(vector_file_name(id))
-            store.put_if_absent(names[-1], data)
+            store.put(names[-1], data)
             where = z85_encode(id.bytes)
             for (vector, rows), offset in zip(group, offsets, strict=True):
                 descriptors.append(DeletionVector(RELATIVE, where, len(vector), rows, offset))

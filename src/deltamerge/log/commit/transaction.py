@@ -29,7 +29,7 @@ from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
 from deltamerge.protocol.table.features import check_writable
-from deltamerge.storage import AlreadyExists, Store
+from deltamerge.storage import AlreadyExists
 
 __all__ = ["Committed", "Proposal", "commit", "delete_quietly"]
 
@@ -80,27 +80,29 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
 def _put(current: Snapshot, data: bytes, txn_id: str) -> CommitFile | None:
     """Write the version after `current`; None when another transaction has taken it.
 
-    A store may report a failure, or that the name is taken, after its own retry of a write that went through: whose
-    commit it is, its transaction id tells.
+    A store may report a failure, or that the name is taken, although the write went through: whose commit it is, its transaction
+    id tells. A commit of another transaction says that this one is not there and never will be. Raises CommitStateUnknownError
+    where that can't be read, and where the store leaves it open and nothing is there yet.
     """
     store, name = current.store, commit_name(current.version + 1)
+    failure: StorageError | None = None
     try:
         return parse_commit(data, store.put_if_absent(name, data), store)
     except AlreadyExists:
-        return _if_ours(store, name, txn_id)
+        pass
     except StorageError as error:
-        try:
-            made = _if_ours(store, name, txn_id)
-        except (StorageError, CorruptTableError) as unknown:
-            raise _unknown(current, error) from unknown
-        if made is None:
+        failure = error
+    try:
+        info = store.info(name)
+        found = None if info is None else read_commit(store, info)
+    except StorageError as unread:
+        raise _unknown(current, failure or unread) from unread
+    except CorruptTableError as unread:
+        if failure is None:
             raise
-        return made
-
-
-def _if_ours(store: Store, name: str, txn_id: str) -> CommitFile | None:
-    info = store.info(name)
-    found = None if info is None else read_commit(store, info)
+        raise _unknown(current, failure) from unread
+    if found is None and failure is not None:
+        raise failure
     return found if found is not None and found.info.get("txnId") == txn_id else None
 
 

@@ -47,7 +47,7 @@ def test_no_vectors_are_no_file(tmp_path: Path) -> None:
 def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dv_files, "_MOST_BYTES", 1)
     store = LocalStore(str(tmp_path))
-    written = store.put_if_absent
+    written = store.put
     calls: list[str] = []
 
     def failing(name: str, data: bytes) -> object:
@@ -56,7 +56,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             raise StorageError("DELTAMERGE_STORAGE_REFUSED", "full")
         return written(name, data)
 
-    monkeypatch.setattr(store, "put_if_absent", failing)
+    monkeypatch.setattr(store, "put", failing)
     with pytest.raises(StorageError):
         write_vectors(store, VECTORS)
     assert len(calls) == 3
