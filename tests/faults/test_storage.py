@@ -146,19 +146,30 @@ def test_a_disk_that_fills_up_with_data_files(
     assert len(made) > 1
 
 
-@pytest.mark.parametrize("call", ["fsync", "link"])
-def test_a_disk_that_is_full_when_the_commit_is_written(
-    spark: SparkSession, tmp_path: Path, changes: DataFrame, monkeypatch: pytest.MonkeyPatch, call: str
+@pytest.mark.parametrize(
+    ("call", "named", "hint"),
+    [
+        ("link", f"_delta_log/{2:020d}.json", "free some space and run again"),
+        ("fsync", f"_delta_log/{2:020d}.json", "free some space and run again"),
+        ("fsync", "part-", "space and permissions of the table's folder"),
+    ],
+)
+def test_a_disk_that_is_full_when_the_commit_or_its_data_are_written(
+    spark: SparkSession, tmp_path: Path, changes: DataFrame, monkeypatch: pytest.MonkeyPatch, call: str, named: str, hint: str
 ) -> None:
-    path = table_of(tmp_path / "t")
+    path, fsync = table_of(tmp_path / "t"), os.fsync
 
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def fail_for_some(handle: int) -> None:
+        fsync(handle)
+        if named.rpartition("/")[2] in os.readlink(f"/proc/self/fd/{handle}"):
+            fail()
+
     with monkeypatch.context() as patch:
-        patch.setattr(deltamerge.storage.local.os, call, fail)
-        commit = path / "_delta_log" / f"{2:020d}.json"
-        with refused(path, SparkRuntimeException, REFUSED, str(commit), "No space left", hint="free some space and run again"):
+        patch.setattr(deltamerge.storage.local.os, call, fail if call == "link" else fail_for_some)
+        with refused(path, SparkRuntimeException, REFUSED, str(path / named), "No space left", hint=hint):
             upsert(spark, path, changes).execute()
     assert upsert(spark, path, changes).run().version == 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import replace
 
+from deltamerge.disk import SYNC
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.plan.logical import REWRITE_SHARE, Strategy
@@ -20,7 +21,7 @@ SHARE = "spark.deltamerge.rewriteShare"
 SHARE_PROPERTY = "deltamerge.rewriteShare"
 RETRIES = "spark.deltamerge.conflictRetries"
 _OWN = "spark.deltamerge."
-_KNOWN = (STRATEGY, SHARE, RETRIES)
+_KNOWN = (STRATEGY, SHARE, RETRIES, SYNC)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 # All that a merge asks of the session, which is read together.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -77,6 +77,13 @@ class Store(Protocol):
 
         `data` must hold something that is this writer's alone, as a commit's txnId is: where an answer got lost, equal bytes
         show who won. Any other error than CommitStateUnknownError says that the object was not written and will not be.
+        """
+        ...
+
+    def sync(self, folders: Iterable[str]) -> None:
+        """Wait until what is in `folders` and in those above them, up to the root, can no longer be lost with power.
+
+        The content of files is for those to sync who write them. Raises StorageError.
         """
         ...
 

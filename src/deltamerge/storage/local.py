@@ -1,4 +1,7 @@
-"""Local disks. Put-if-absent is a temporary file, synced, then linked to its name: whole or not there."""
+"""Local disks. Put-if-absent is a temporary file, synced, then linked to its name: whole or not there.
+
+What a call has written is on the disk when it returns, unless the store is told to leave that to the system.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import contextlib
 import errno
 import os
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
+from deltamerge.disk import SYNC, make_folder, sync_folders, with_folders_above
 from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.storage.base import AlreadyExists, NotFound, ObjectInfo, StoreSpec
 
@@ -16,10 +21,11 @@ _OPEN = frozenset({errno.EIO, errno.ETIMEDOUT, errno.ESTALE})
 
 
 class LocalStore:
-    """The files below one folder of the local disk."""
+    """The files below one folder of the local disk; what is written is `synced`, or left to the system to write at some time."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, synced: bool = True) -> None:
         self._root = Path(root)
+        self._synced = synced
 
     @property
     def url(self) -> str:
@@ -27,7 +33,7 @@ class LocalStore:
 
     @property
     def spec(self) -> StoreSpec:
-        return StoreSpec("file", str(self._root))
+        return StoreSpec("file", str(self._root), {} if self._synced else {SYNC: "false"})
 
     def list(self, folder: str, start: str = "") -> list[ObjectInfo]:
         found = []
@@ -67,16 +73,18 @@ class LocalStore:
 
     def put(self, name: str, data: bytes) -> None:
         target = self._root / name
-        with _Temporary(target, data) as temporary:
+        with _Temporary(target, data, self._synced) as temporary:
             os.replace(temporary, target)
             # Hadoop keeps a checksum beside a file and refuses a file that no longer fits it.
             (target.parent / f".{target.name}.crc").unlink(missing_ok=True)
+            if self._synced:
+                sync_folders([str(target.parent)])
 
     def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
         target = self._root / name
         if os.path.exists(target):
             raise AlreadyExists(name)
-        with _Temporary(target, data) as temporary:
+        with _Temporary(target, data, self._synced) as temporary:
             info = _info(name, temporary.stat())
             try:
                 os.link(temporary, target)
@@ -84,9 +92,17 @@ class LocalStore:
                 if not _is_linked(target, temporary):
                     raise _not_linked(name, target, error) from error
             # The name is taken and seen by others: from here on the write has happened, whatever the sync says.
-            with contextlib.suppress(OSError):
-                _sync_folder(target.parent)
+            if self._synced:
+                with contextlib.suppress(OSError):
+                    sync_folders([str(target.parent)])
         return info
+
+    def sync(self, folders: Iterable[str]) -> None:
+        chosen = with_folders_above(folders) if self._synced else ()
+        try:
+            sync_folders(str(self._root / folder) for folder in chosen)
+        except OSError as error:
+            raise _refused("write", Path(error.filename or self._root), error) from error
 
     def delete(self, name: str) -> None:
         target = self._root / name
@@ -128,18 +144,20 @@ def _not_linked(name: str, target: Path, error: OSError) -> Exception:
 class _Temporary:
     """A synced file with `data` beside `target`, gone again on leaving; OS errors come out named."""
 
-    def __init__(self, target: Path, data: bytes) -> None:
+    def __init__(self, target: Path, data: bytes, synced: bool) -> None:
         self._target = target
         self._data = data
+        self._synced = synced
         self._path = target.parent / f".{target.name}.{uuid.uuid4()}.tmp"
 
     def __enter__(self) -> Path:
         try:
-            self._target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(str(self._target.parent), self._synced)
             with open(self._path, "xb") as file:
                 file.write(self._data)
                 file.flush()
-                os.fsync(file.fileno())
+                if self._synced:
+                    os.fsync(file.fileno())
         except OSError as error:
             self._remove()
             raise _refused("write", self._target, error) from error
@@ -153,14 +171,6 @@ class _Temporary:
     def _remove(self) -> None:
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _refused(verb: str, path: Path, error: OSError) -> StorageError:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
+from deltamerge.disk import SYNC
 from deltamerge.errors import InvalidArgumentError, StorageError
 from deltamerge.storage.base import Store
 from deltamerge.storage.elsewhere import Told, options_elsewhere
@@ -29,7 +30,8 @@ def open_store(location: str, options: Mapping[str, str] | None = None, settings
     place = parse_location(location)
     if place.kind == FILE:
         path = _FILE.sub("", location, count=1) or "/" if place.scheme else location
-        return LocalStore(os.path.abspath(os.path.expanduser(path)))
+        synced = (settings or {}).get(SYNC) != "false"
+        return LocalStore(os.path.abspath(os.path.expanduser(path)), synced)
     told = Told(options or {}, settings or {}, os.environ)
     found = told.of(place)
     if place.kind == AZURE and "account_name" not in found:

@@ -186,6 +186,7 @@ def write_map(batches: Batches, spec: WriteSpec) -> Iterator[pa.RecordBatch]:
             check_required(spec.elements, rows)
             writers.write(rows)
         written = writers.close()
+        spec.store.sync(file.name for file in written)
     except BaseException:
         writers.discard()
         raise

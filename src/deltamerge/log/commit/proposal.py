@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.replay.files import file_key
-from deltamerge.protocol.table.actions import Action, DomainMetadata, RemoveFile
+from deltamerge.protocol.table.actions import Action, AddFile, CdcFile, DomainMetadata, RemoveFile
+from deltamerge.protocol.values.partitions import decode_path
+from deltamerge.storage.location import is_absolute
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,13 @@ class Proposal:
     def removed_keys(self) -> frozenset[str]:
         """Identities of the files that the transaction removes."""
         return frozenset(file_key(a) for a in self.actions if isinstance(a, RemoveFile))
+
+    @property
+    def new_folders(self) -> frozenset[str]:
+        """The folders within the table of the files that were written for the transaction."""
+        before = {a.path for a in self.actions if isinstance(a, RemoveFile)}
+        written = {a.path for a in self.actions if isinstance(a, AddFile | CdcFile)} - before
+        return frozenset(decode_path(path).rpartition("/")[0] for path in written if not is_absolute(path))
 
     @property
     def domains(self) -> frozenset[str]:

@@ -54,10 +54,12 @@ class Committed:
 def commit(read: Snapshot, proposal: Proposal) -> Committed:
     """Commit `proposal`, which was made on `read`, at the first version where it may stand.
 
+    The files that it adds are written, and on a disk synced, by those who made them; their folders are synced here, before.
     Raises a ConcurrentModificationError when a commit that came first conflicts, StorageError when the store refuses;
     the table is then as it was. Raises CommitStateUnknownError when the store failed and does not tell what became of the commit.
     """
     _check_append_only(read, proposal)
+    read.store.sync(proposal.new_folders)
     isolation = _isolation(read, proposal)
     txn_id = str(uuid.uuid4())
     current = read

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import types as T
 
 import deltamerge.budgets
+import deltamerge.disk
 import deltamerge.errors
 import deltamerge.protocol
 import deltamerge.worker
@@ -36,7 +37,7 @@ from deltamerge.spark.session.settings import described, settings
 from deltamerge.worker.scan.outcomes import AttemptEnded, NotThisWay, TooLarge, outcome_in
 from deltamerge.worker.scan.row_errors import Refused
 
-for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors, deltamerge.budgets):
+for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors, deltamerge.budgets, deltamerge.disk):
     cloudpickle.register_pickle_by_value(_package)  # type: ignore[no-untyped-call]
 
 _UNCHANGED = "Nothing was committed; the table is as it was."

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from deltamerge.disk import SYNC
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.spark.session.adapter import hadoop_settings, is_connect
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import setting
 from deltamerge.storage.credentials import setting_names
 from deltamerge.storage.elsewhere import NAMING
-from deltamerge.storage.location import parse_location
+from deltamerge.storage.location import FILE, parse_location
 
 _HADOOP = "spark.hadoop."
 
@@ -19,13 +21,23 @@ _HADOOP = "spark.hadoop."
 def open_table(spark: Session, location: str, options: Mapping[str, str] | None = None) -> DeltaLog:
     """The log of the table at `location`. For an object store `options` come first, then the session's settings.
 
-    Raises StorageError for a store that is not supported, InvalidArgumentError for an option that is not known, and for what is
-    no session or no path.
+    Raises StorageError for a store that is not supported, InvalidArgumentError for an option that is not known, a setting that
+    can't be, and for what is no session or no path.
     """
     check_session(spark)
     place = parse_location(location)
-    names = setting_names(place)
-    return open_log(location, options, store_settings(spark, names, NAMING.get(place.kind)) if names else None)
+    if place.kind == FILE:
+        return open_log(location, options, {} if _syncs(spark) else {SYNC: "false"})
+    return open_log(location, options, store_settings(spark, setting_names(place), NAMING.get(place.kind)))
+
+
+def _syncs(spark: Session) -> bool:
+    """Whether what is written to local disks is synced."""
+    value = setting(spark, SYNC, "true").lower()
+    if value not in ("true", "false"):
+        message = f"The setting {SYNC} is {value!r}."
+        raise InvalidArgumentError("DELTAMERGE_INVALID_SYNC", message, hint="true, or false for tables that may be lost.")
+    return value == "true"
 
 
 def check_session(spark: Session) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pf
 
+from deltamerge.disk import SYNC, sync_files
 from deltamerge.worker.scan.row_errors import Refused
 
 _WHOLE_BYTES = 8 << 20
@@ -113,7 +114,7 @@ class DataStore:
         except OSError as error:
             if error.errno is None or error.filename is not None:
                 raise
-            raise OSError(error.errno, error.strerror, f"{self.root}/{name}") from error
+            raise OSError(error.errno, error.strerror, f"{self.root.rstrip('/')}/{name}") from error
 
     @contextlib.contextmanager
     def _hiding_secrets(self) -> Iterator[None]:
@@ -128,6 +129,11 @@ class DataStore:
             if shown == text:
                 raise
             raise type(error)(shown) from None
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Wait until the content of files that were just written is on the disk; an object store has it when they are closed."""
+        if self.scheme == "file" and self.options.get(SYNC) != "false":
+            sync_files(self._place(name)[1] for name in names)
 
     def modified(self, name: str) -> int:
         """Modification time in ms of a file that was just written; on an object store this machine's time, not a request."""

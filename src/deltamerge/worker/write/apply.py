@@ -55,6 +55,9 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
         rows += [written_row(ADD, written) for written in inserts.close()]
         if feed is not None:
             rows += [written_row(CHANGE, written) for written in feed.close()]
+        for done in finished:
+            rows += [written_row(ADD, written) for written in done.written]
+        spec.write.store.sync(row["name"] for row in rows)
     except BaseException:
         inserts.discard()
         if feed is not None:
@@ -69,7 +72,6 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
         counts[: len(spec.clauses)] += done.counts
         counts[-2] += done.copied
         counts[-1] += done.collisions
-        rows += [written_row(ADD, written) for written in done.written]
         if done.vector is None:
             rows.append({"kind": TOUCHED, "file": done.file, "rows": done.copied})
         else:
