@@ -16,6 +16,7 @@ from deltamerge.errors import DeltaMergeError
 from deltamerge.merge.plan.prune import FunnelStep
 from deltamerge.merge.report import MergeReport
 from deltamerge.protocol.schema.types import StructType
+from deltamerge.protocol.values.plain import plain_rows
 
 _BAR = 30
 # The metrics that count the rows that a commit is about, by operation; those that it only copied are left out.
@@ -41,7 +42,7 @@ def rows_view(title: str, table: pa.Table, limit: int = 6) -> Table:
     for field in table.schema:
         numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         view.add_column(field.name, justify="right" if numeric else "left")
-    for row in table.slice(0, limit).to_pylist():
+    for row in plain_rows(table.slice(0, limit)):
         view.add_row(*["" if value is None else str(value) for value in row.values()])
     return view
 

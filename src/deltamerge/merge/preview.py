@@ -13,6 +13,7 @@ from deltamerge.merge.plan.explain import explain
 from deltamerge.merge.plan.prune import FunnelStep
 from deltamerge.merge.resolve.resolve import ResolvedClause
 from deltamerge.merge.statement.clauses import Action
+from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.spark.session.jobs import in_process
 from deltamerge.spark.stages.target import scan_spec
 from deltamerge.worker.scan.scan import FILE, ROW, row_at
@@ -89,7 +90,7 @@ class MergePreview:
 def preview(outcome: MergeOutcome) -> MergePreview:
     """The preview of a merge whose changed rows were counted."""
     work, logical = outcome.work, outcome.work.logical
-    shown = [] if outcome.shown is None else outcome.shown.to_pylist()
+    shown = [] if outcome.shown is None else plain_rows(outcome.shown)
     return MergePreview(
         explain(logical, outcome.ran.plan, work.files),
         logical.resolved.snapshot.version,

@@ -120,7 +120,8 @@ def data_files(root: Path) -> list[str]:
 def read_rows(root: Path, name: str, partition: Mapping[str, Any], order: Sequence[str]) -> list[tuple[Any, ...]]:
     """The rows of a data file, its partition values filled in, as tuples in the order of the given columns."""
     found = pq.ParquetFile(root / name).read().to_pylist()
-    return [tuple({**row, **partition}[column] for column in order) for row in found]
+    values = {name: value.as_py() for name, value in partition.items()}
+    return [tuple({**row, **values}[column] for column in order) for row in found]
 
 
 MOMENT = datetime(2020, 2, 29, 12, 30, 1, 1, tzinfo=UTC)

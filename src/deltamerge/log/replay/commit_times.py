@@ -10,12 +10,13 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from deltamerge.errors import AnalysisError, CorruptTableError
 from deltamerge.log.replay.commit_file import read_commit
 from deltamerge.log.replay.segment import LOG, all_commits, commit_version, earliest_version
 from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.values.times import moment_text, parse_moment
+from deltamerge.protocol.values.zones import zone_of
 from deltamerge.storage import ObjectInfo, Store
 
 ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
@@ -35,10 +36,11 @@ def ordered_times(commits: Sequence[ObjectInfo]) -> list[ObjectInfo]:
 def milliseconds(value: datetime | str, zone: str) -> int:
     """A time as ms since 1970; one without zone is in `zone`. Raises AnalysisError for a text that is no time."""
     try:
-        moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(zone))
+        if isinstance(value, str):
+            return parse_moment(value, zone) // 1000
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=zone_of(zone))
         return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError, ZoneInfoNotFoundError) as error:
+    except (ValueError, OverflowError) as error:
         raise AnalysisError(
             "DELTA_TIMESTAMP_INVALID",
             f"The provided timestamp ({value}) cannot be converted to a valid timestamp: {error}.",
@@ -106,7 +108,7 @@ def _by_file(
 
 
 def _text(time: int) -> str:
-    return datetime.fromtimestamp(time / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")
+    return moment_text(time * 1000, " ")[:-3] + "+00:00"
 
 
 def _too_early(time: int, first: int) -> AnalysisError:

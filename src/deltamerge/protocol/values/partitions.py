@@ -6,42 +6,47 @@ Source: PROTOCOL.md, "Partition Value Serialization"; folder escaping as Hive's,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote, unquote
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.errors import CorruptTableError, InvalidArgumentError
+from deltamerge.protocol.values.times import day_text, moment_text, parse_day, parse_moment
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in range(32)}
 
 
-def partition_text(value: Any) -> str | None:
-    """The log's text of one partition value, given as the Python object of an Arrow scalar; null and '' give None."""
-    if value is None or value == "" or value == b"":
+def partition_text(scalar: pa.Scalar) -> str | None:
+    """The log's text of one partition value; null and '' give None."""
+    if not scalar.is_valid:
         return None
+    if pa.types.is_timestamp(scalar.type):
+        return _moment_text(scalar)
+    if pa.types.is_date(scalar.type):
+        return day_text(scalar.cast(pa.date32()).value)
+    value = scalar.as_py()
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float | np.floating):
-        return float_text(value)
+    if isinstance(value, float):
+        return float_text(np.float32(value) if pa.types.is_float32(scalar.type) else value)
     if isinstance(value, Decimal):
         return format(value, "f")
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            return value.isoformat(sep=" ", timespec="microseconds" if value.microsecond else "seconds")
-        return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-    if isinstance(value, date):
-        return value.isoformat()
     if isinstance(value, bytes):
-        return _binary_text(value)
-    return str(value)
+        return _binary_text(value) or None
+    return str(value) or None
+
+
+def _moment_text(scalar: pa.Scalar) -> str:
+    """A timestamp: of the time line in UTC, else as it is without a fraction that is zero."""
+    if scalar.type.tz:
+        return moment_text(scalar.cast(pa.timestamp("us", "UTC")).value) + "Z"
+    return moment_text(scalar.cast(pa.timestamp("us")).value, " ").removesuffix(".000000")
 
 
 def _binary_text(value: bytes) -> str:
@@ -72,14 +77,17 @@ def float_text(value: float | np.floating[Any]) -> str:
 def parse_partition_values(texts: pa.Array, type: pa.DataType, zone: str = "UTC") -> pa.Array:
     """Typed values of partition texts (an Arrow string array); '' is null for every type.
 
-    Timestamps without an offset are read in `zone`. Raises CorruptTableError for a text that the type can't hold.
+    Timestamps without an offset are read in `zone`. Raises CorruptTableError for a text that the type can't hold,
+    InvalidArgumentError for a zone that is needed and not known.
     """
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     if pa.types.is_string(type):
         return texts
     try:
         if pa.types.is_timestamp(type):
-            return pa.array([_timestamp(text, type, zone) for text in texts.to_pylist()], pa.int64()).cast(type)
+            return _of_each(texts, lambda text: parse_moment(text, zone if type.tz else None), pa.int64()).cast(type)
+        if pa.types.is_date(type):
+            return _days(texts).cast(type)
         if pa.types.is_binary(type):
             return pa.array([None if t is None else t.encode("utf-8", "surrogateescape") for t in texts.to_pylist()], type)
         return texts.cast(type)
@@ -91,14 +99,17 @@ def parse_partition_values(texts: pa.Array, type: pa.DataType, zone: str = "UTC"
         ) from error
 
 
-def _timestamp(text: str | None, type: pa.DataType, zone: str) -> int | None:
-    if text is None:
-        return None
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC if type.tz is None else ZoneInfo(zone))
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+def _of_each(texts: pa.Array, parse: Callable[[str], int], type: pa.DataType) -> pa.Array:
+    """What `parse` makes of each text, called once for each different one."""
+    found = texts.dictionary_encode()
+    return pa.array([None if text is None else parse(text) for text in found.dictionary.to_pylist()], type).take(found.indices)
+
+
+def _days(texts: pa.Array) -> pa.Array:
+    try:
+        return texts.cast(pa.date32())
+    except pa.ArrowInvalid:
+        return _of_each(texts, parse_day, pa.int32())
 
 
 def partition_folder(values: Mapping[str, str | None]) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Literal, Union
 
 import pyarrow as pa
 
+from deltamerge.protocol.values.plain import plain
+
 Path = tuple[str, ...]
 Comparison = Literal["=", "<=>", "<", "<=", ">", ">="]
 Predicate = Union["Compare", "OneOf", "StartsWith", "IsNull", "IsNotNull", "And", "Or"]
@@ -106,4 +108,5 @@ def _name(path: Path) -> str:
 
 
 def _literal(value: Any) -> str:
-    return repr(value.as_py()) if isinstance(value, pa.StringScalar) else str(value.as_py())
+    shown = plain(value)
+    return repr(shown) if isinstance(value, pa.StringScalar) else str(shown)

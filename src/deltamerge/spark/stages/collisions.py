@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.stages.changes import ChangeQuery, applying_pairs
@@ -32,7 +33,7 @@ def collision_rows(query: ChangeQuery, target: Sequence[str], source: Sequence[s
         grouped.where(F.col("n") > 1).select(_KEY, F.slice(_ROWS, 1, _ROWS_SHOWN).alias(_ROWS)).limit(limit),
         "deltamerge: look up the colliding rows",
     )
-    return [{"key": row[_KEY], "rows": row[_ROWS]} for row in found.to_pylist()]
+    return [{"key": row[_KEY], "rows": row[_ROWS]} for row in plain_rows(found)]
 
 
 def collision_count(query: ChangeQuery) -> int:

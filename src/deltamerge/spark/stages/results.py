@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -41,5 +41,5 @@ def _written(result: pa.Table, schema: StructType, kind: str) -> Iterator[tuple[
     """The result rows of written files, each with its partition values as the log has them."""
     physical = {f.name: f.physical_name for f in schema}
     for row in result.filter(pc.equal(result["kind"], kind)).to_pylist():
-        values: Mapping[str, Any] = unpack_partition(row["partition"])
+        values = unpack_partition(row["partition"])
         yield row, {physical[name]: partition_text(value) for name, value in values.items()}

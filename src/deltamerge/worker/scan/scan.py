@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
+from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.protocol.values.predicate import Predicate, columns_of
 from deltamerge.protocol.values.roaring import Mask
 from deltamerge.worker.scan.bloom import BloomFilter
@@ -175,10 +176,8 @@ def row_at(spec: ScanSpec, task: FileTask, row: int) -> dict[str, Any]:
     with open_file(spec.store, task) as source, store.naming(task.name), in_file(task.label):
         file = open_parquet(source, task.label, store.remote)
         group = next(group for group in row_groups(file) if row < group.first_row + group.rows)
-        found: list[dict[str, Any]] = (
-            read_columns(file, group.index, spec.schema, task.partition).slice(row - group.first_row, 1).to_pylist()
-        )
-        return found[0]
+        found = read_columns(file, group.index, spec.schema, task.partition).slice(row - group.first_row, 1)
+        return plain_rows(found)[0]
 
 
 def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTask, alive: Mask | None) -> pa.Table | None:

@@ -51,7 +51,7 @@ def written_row(kind: str, written: WrittenFile) -> dict[str, Any]:
 
 def pack_partition(values: Any) -> bytes:
     """Typed partition values by name as one Arrow row, serialized."""
-    batch = pa.RecordBatch.from_arrays([pa.array([v.as_py()], v.type) for v in values.values()], list(values))
+    batch = pa.RecordBatch.from_arrays([pa.repeat(value, 1) for value in values.values()], list(values))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         if values:
@@ -60,7 +60,7 @@ def pack_partition(values: Any) -> bytes:
     return data
 
 
-def unpack_partition(data: bytes) -> dict[str, Any]:
-    """The typed partition values by name, as Python objects."""
+def unpack_partition(data: bytes) -> dict[str, pa.Scalar]:
+    """The typed partition values by name."""
     table = pa.ipc.open_stream(data).read_all()
-    return dict(table.to_pylist()[0]) if table.num_columns else {}
+    return {name: table.column(name)[0] for name in table.column_names}

@@ -69,7 +69,7 @@ class WriteSpec:
         if self.prefix_length:
             below = "".join(random.choices(_LETTERS, k=self.prefix_length))
         else:
-            below = partition_folder({name: partition_text(value.as_py()) for name, value in partition.items()})
+            below = partition_folder({name: partition_text(value) for name, value in partition.items()})
         return "/".join(filter(None, (self.base, below)))
 
 
@@ -204,7 +204,7 @@ class PartitionWriters:
 
 def partition_key(partition: Mapping[str, Any]) -> tuple[str | None, ...]:
     """What tells partitions apart: their texts in the log, so that NaN is one value and -0.0 is not 0.0."""
-    return tuple(partition_text(value.as_py()) for value in partition.values())
+    return tuple(partition_text(value) for value in partition.values())
 
 
 class _OpenFile:

@@ -38,10 +38,10 @@ def schema_of(columns: dict[Path, Kind]) -> StructType:
     )
 
 
-def file_set(found: list[File], partitions: list[Any], dead: set[int]) -> FileSet:
+def file_set(found: list[File], partitions: list[Any], type: pa.DataType, dead: set[int]) -> FileSet:
     """The files over two chunks, those at `dead` removed again."""
     values = [
-        add(f"f{number}", stats=file.stats, partitionValues={"p": partition_text(partition)})["add"]
+        add(f"f{number}", stats=file.stats, partitionValues={"p": partition_text(pa.scalar(partition, type))})["add"]
         for number, (file, partition) in enumerate(zip(found, partitions, strict=True))
     ]
     half = len(values) // 2
@@ -57,7 +57,7 @@ def check(kind: Kind, nested: Kind, partition: Kind, data: st.DataObject) -> Non
     dead = data.draw(st.sets(st.integers(0, len(found) - 1)), label="dead")
     columns[P] = partition
     predicate = data.draw(predicates(columns), label="predicate")
-    files_alive = file_set(found, partitions, dead)
+    files_alive = file_set(found, partitions, partition.type, dead)
     mask = could_match(files_alive, predicate, schema_of(columns), ["p"])
     kept = dict(zip(files_alive.column("path").to_pylist(), mask.tolist(), strict=True))
     for number, (file, value) in enumerate(zip(found, partitions, strict=True)):

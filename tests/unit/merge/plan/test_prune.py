@@ -295,7 +295,7 @@ def test_a_file_that_holds_a_match_is_never_dropped(
     columns = [values_of(target, column) for column in data.draw(st.lists(st.lists(pool, min_size=1, max_size=4), max_size=4))]
     if partitioned:
         columns = [column.slice(0, 1) for column in columns]
-        files = [add(str(n), partition={"k": partition_text(column[0].as_py())}) for n, column in enumerate(columns)]
+        files = [add(str(n), partition={"k": partition_text(column[0])}) for n, column in enumerate(columns)]
     else:
         files = [add(str(n), stats=stats_of(column)) for n, column in enumerate(columns)]
     plan = plan_of(files, f"t.k {'<=>' if null_safe else '='} s.k", target, source, ["k"] if partitioned else [])

@@ -65,7 +65,7 @@ def test_a_value_survives_its_text(type: pa.DataType) -> None:
     @given(VALUES[type])
     def check(value: Any) -> None:
         before = pa.scalar(value, type)
-        after = parsed(partition_text(before.as_py()), type)
+        after = parsed(partition_text(before), type)
         assert after.type == type
         assert bits(after.as_py()) == bits(before.as_py())
 
@@ -74,7 +74,7 @@ def test_a_value_survives_its_text(type: pa.DataType) -> None:
 
 @pytest.mark.parametrize("type", VALUES, ids=str)
 def test_null_survives_its_text(type: pa.DataType) -> None:
-    assert partition_text(None) is None
+    assert partition_text(pa.scalar(None, type)) is None
     assert parsed(None, type).as_py() is None
 
 
@@ -85,7 +85,7 @@ def test_the_empty_text_is_null(type: pa.DataType) -> None:
 
 @pytest.mark.parametrize("value", ["", b""])
 def test_an_empty_value_has_no_text(value: Any) -> None:
-    assert partition_text(value) is None
+    assert partition_text(pa.scalar(value)) is None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_an_empty_value_has_no_text(value: Any) -> None:
     ],
 )
 def test_texts_as_the_log_has_them(value: Any, text: str) -> None:
-    assert partition_text(value) == text
+    assert partition_text(pa.scalar(value)) == text
 
 
 @settings(max_examples=60, deadline=None)
@@ -138,11 +138,43 @@ def test_a_floats_text_is_exact_and_reads_as_java_prints(value: float) -> None:
         ("2020-07-01T12:00:00.000000Z", "America/New_York", datetime(2020, 7, 1, 12, tzinfo=UTC)),
         ("2020-07-01T12:00:00+02:00", "America/New_York", datetime(2020, 7, 1, 10, tzinfo=UTC)),
         ("2020-07-01", "America/New_York", datetime(2020, 7, 1, 4, tzinfo=UTC)),
+        ("2020-07-01 12:00:00", "+05:30", datetime(2020, 7, 1, 6, 30, tzinfo=UTC)),
+        ("2020-07-01 12:00:00", "GMT+2", datetime(2020, 7, 1, 10, tzinfo=UTC)),
+        ("2020-07-01 12:00:00", "PST", datetime(2020, 7, 1, 19, tzinfo=UTC)),
+        ("2020-07-01 12:00:00 PST", "Z", datetime(2020, 7, 1, 19, tzinfo=UTC)),
     ],
 )
 def test_a_timestamp_without_offset_is_of_the_given_zone(text: str, zone: str, expected: datetime) -> None:
     micros = (expected - EPOCH) // timedelta(microseconds=1)
     assert parsed(text, ZONED, zone).cast(pa.int64()).as_py() == micros
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "number"),
+    [
+        (pa.date32(), "+10000-01-01", 2_932_897),
+        (pa.date32(), "-0044-03-15", -735_525),
+        (pa.date32(), "2020-7-1", 18_444),
+        (ZONED, "+10000-01-01T00:00:00.000001Z", 253_402_300_800_000_001),
+        (ZONED, "0000-12-31T23:59:59.999999Z", -62_135_596_800_000_001),
+        (ZONED, "-290308-12-21T19:59:05.224192Z", -(2**63)),
+        (NTZ, "+294247-01-10 04:00:54.775807", 2**63 - 1),
+        (NTZ, "-0001-01-01 00:00:00", -62_198_755_200_000_000),
+    ],
+)
+def test_years_that_python_does_not_have(type: pa.DataType, text: str, number: int) -> None:
+    width = pa.int32() if pa.types.is_date(type) else pa.int64()
+    value = parsed(text, type, "America/Los_Angeles")
+    assert value.type == type
+    assert value.cast(width).as_py() == number
+    assert parsed(partition_text(value), type) == value
+    assert partition_text(value) == (text if text != "2020-7-1" else "2020-07-01")
+
+
+def test_only_a_text_without_offset_asks_for_the_zone() -> None:
+    assert parsed("2020-07-01T12:00:00.000000Z", ZONED, "Nowhere/City").as_py() == datetime(2020, 7, 1, 12, tzinfo=UTC)
+    with pytest.raises(InvalidArgumentError):
+        parsed("2020-07-01 12:00:00", ZONED, "Nowhere/City")
 
 
 def test_a_timestamp_of_no_zone_is_of_no_zone() -> None:
@@ -171,7 +203,7 @@ def test_a_text_that_the_type_cannot_hold_is_a_corrupt_table(text: str, type: pa
 
 def test_bytes_that_are_no_text_have_none() -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        partition_text(b"ab\xff")
+        partition_text(pa.scalar(b"ab\xff"))
     assert caught.value.condition == "DELTAMERGE_UNSUPPORTED_PARTITION_VALUE"
     assert caught.value.parameters == {"value": "6162ff"}
 

@@ -237,7 +237,7 @@ def test_rows_counts_and_files_are_those_of_the_model(
             partition = unpack_partition(row["partition"])
             folder_name, _, name = row["name"].rpartition("/")
             assert folder_name == "/".join(
-                ["_change_data", *(f"p={value or '__HIVE_DEFAULT_PARTITION__'}" for value in partition.values())]
+                ["_change_data", *(f"p={value.as_py() or '__HIVE_DEFAULT_PARTITION__'}" for value in partition.values())]
             )
             assert name.startswith("cdc-00005-")
             feed += read_rows(root, row["name"], partition, [*SCHEMA.names, "_change_type"])

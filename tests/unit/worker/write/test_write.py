@@ -244,11 +244,15 @@ def test_each_partition_has_files_of_its_own_and_only_its_rows(table: pa.Table) 
         found = []
         for file in written:
             assert file.name.rpartition("/")[0] == spec.folder(file.partition)
-            partition = {name: value.as_py() for name, value in file.partition.items()}
-            found += read_rows(root, file.name, partition, ["id", "p", "q"])
+            found += read_rows(root, file.name, file.partition, ["id", "p", "q"])
         assert data_files(root) == sorted(file.name for file in written)
-    kept = [(row["id"], partition_text(row["p"]), partition_text(row["q"])) for row in table.to_pylist()]
-    assert sorted((row, partition_text(p), partition_text(q)) for row, p, q in found) == kept
+    types = [table.schema.field(name).type for name in ("p", "q")]
+
+    def texts(row: int, *values: Any) -> tuple[Any, ...]:
+        return (row, *(partition_text(pa.scalar(value, type)) for value, type in zip(values, types, strict=True)))
+
+    kept = [texts(row["id"], row["p"], row["q"]) for row in table.to_pylist()]
+    assert sorted(texts(*row) for row in found) == kept
     assert len(written) == len({row[1:] for row in kept})
 
 
