@@ -31,11 +31,11 @@ def with_bloom_filter(work: Work) -> Work:
     return replace(work, files=replace(work.files, row_filter=found))
 
 
-def _bounds(work: Work, pair: KeyPair) -> tuple[pa.Scalar, pa.Scalar] | None:
+def _bounds(work: Work, pair: KeyPair) -> pa.Array | None:
     """The source's least and greatest value as values of the target's column; None when they are not known or have none."""
     known = work.source.facts.bounds
     found = None if known is None else bounds_in(known, pair.source)
     if found is None:
         return None
-    low, high = converted(found, arrow_type(field_type(work.logical.resolved.scope.target, pair.target)))
-    return (low, high) if low.is_valid and high.is_valid else None
+    limits = converted(found, arrow_type(field_type(work.logical.resolved.scope.target, pair.target)))
+    return None if limits.null_count else limits

@@ -12,6 +12,7 @@ from typing import Any, Literal, Union
 import pyarrow as pa
 
 from deltamerge.protocol.values.plain import plain
+from deltamerge.protocol.values.shipping import packed, unpacked
 
 Path = tuple[str, ...]
 Comparison = Literal["=", "<=>", "<", "<=", ">", ">="]
@@ -28,6 +29,13 @@ class Compare:
 
     def __str__(self) -> str:
         return f"{_name(self.column)} {self.op} {_literal(self.value)}"
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.column, self.op, packed(self.value)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(("column", "op", "value"), (*state[:2], unpacked(state[2])), strict=True):
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)

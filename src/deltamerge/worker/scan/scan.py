@@ -21,6 +21,7 @@ from deltamerge.protocol.values.calendar import Calendar, calendars_of
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.protocol.values.predicate import Predicate, columns_of
 from deltamerge.protocol.values.roaring import Mask
+from deltamerge.protocol.values.shipping import packed, unpacked
 from deltamerge.worker.scan.bloom import BloomFilter
 from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, padded, place, stored_names
@@ -63,6 +64,13 @@ class FileTask:
     def label(self) -> str:
         """The file as an error names it."""
         return self.name if self.store is None else f"{self.store.root.rstrip('/')}/{self.name}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "partition": {name: packed(value) for name, value in self.partition.items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        partition = {name: unpacked(value) for name, value in state["partition"].items()}
+        self.__dict__.update(state, partition=partition)
 
 
 @dataclass(frozen=True)
