@@ -59,8 +59,15 @@ def _types(*names: str) -> Callable[[Metadata], bool]:
     return active
 
 
-def _constraints(metadata: Metadata) -> bool:
-    return any(key.startswith("delta.constraints.") for key in metadata.configuration)
+def _configured(prefix: str) -> Callable[[Metadata], bool]:
+    return lambda metadata: any(key.startswith(prefix) for key in metadata.configuration)
+
+
+def _partitioned(metadata: Metadata) -> bool:
+    return bool(metadata.partition_columns)
+
+
+_variant, _geospatial = _types("variant"), _types("geometry", "geography")
 
 
 def _used(name: str, active: Callable[[Metadata], bool], **more: Any) -> Feature:
@@ -73,7 +80,7 @@ FEATURES: dict[str, Feature] = {
     for feature in (
         _used("appendOnly", _property("delta.appendOnly"), legacy=(1, 2), writes=True),
         _used("invariants", _marks("delta.invariants"), legacy=(1, 2), writes=True),
-        _used("checkConstraints", _constraints, legacy=(1, 3), writes=True),
+        _used("checkConstraints", _configured("delta.constraints."), legacy=(1, 3), writes=True),
         _used("changeDataFeed", _property("delta.enableChangeDataFeed"), legacy=(1, 4), writes=True),
         _used("generatedColumns", _marks("delta.generationExpression"), legacy=(1, 4), writes=True),
         _used("columnMapping", _property("delta.columnMapping.mode", "none"), reader=True, legacy=(2, 5), writes=True),
@@ -85,17 +92,26 @@ FEATURES: dict[str, Feature] = {
         Feature("v2Checkpoint", reader=True, writes=True, asked=_property("delta.checkpointPolicy", "classic")),
         Feature("typeWidening", reader=True, writes=True, asked=_property("delta.enableTypeWidening")),
         Feature("typeWidening-preview", reader=True, writes=True),
-        Feature("variantType", reader=True, reads=False, asked=_types("variant")),
-        Feature("variantType-preview", reader=True, reads=False),
-        Feature("variantShredding", reader=True, reads=False, requires=("variantType",)),
-        Feature("variantShredding-preview", reader=True, reads=False, requires=("variantType",)),
-        Feature("geospatial", reader=True, reads=False, asked=_types("geometry", "geography")),
-        Feature("geospatial-dev", reader=True, reads=False),
+        # A type that no column has asks nothing of files, of statistics, or of the log: delta-rs lists variantType without one.
+        _used("variantType", _variant, reader=True, reads=False),
+        Feature("variantType-preview", reader=True, reads=False, active=_variant),
+        Feature("variantShredding", reader=True, reads=False, active=_variant, requires=("variantType",)),
+        Feature("variantShredding-preview", reader=True, reads=False, active=_variant, requires=("variantType",)),
+        _used("geospatial", _geospatial, reader=True, reads=False),
+        Feature("geospatial-dev", reader=True, reads=False, active=_geospatial),
+        # Who commits, and where the log goes on, metadata does not tell: no use without the feature itself.
         Feature("catalogManaged", reader=True, reads=False, requires=("inCommitTimestamp", "vacuumProtocolCheck")),
         Feature("adaptiveMetadata-preview", reader=True, reads=False, requires=("catalogManaged", "rowTracking")),
-        Feature("redirectReaderWriter-preview", reader=True, reads=False),
-        Feature("redirectWriterOnly-preview"),
-        Feature("coordinatedCommits-preview", requires=("inCommitTimestamp", "vacuumProtocolCheck")),
+        # These do nothing until a property says whereto, or by whom. A commit that sets it is written as any other.
+        Feature(
+            "redirectReaderWriter-preview", reader=True, reads=False, active=_configured("delta.redirectReaderWriter-preview")
+        ),
+        Feature("redirectWriterOnly-preview", active=_configured("delta.redirectWriterOnly-preview")),
+        Feature(
+            "coordinatedCommits-preview",
+            active=_configured("delta.coordinatedCommits."),
+            requires=("inCommitTimestamp", "vacuumProtocolCheck"),
+        ),
         Feature("domainMetadata", writes=True),
         _used("rowTracking", _property("delta.enableRowTracking"), writes=True, requires=("domainMetadata",)),
         _used("inCommitTimestamp", _property("delta.enableInCommitTimestamps"), writes=True),
@@ -105,7 +121,11 @@ FEATURES: dict[str, Feature] = {
         _used("icebergCompatV2", _property("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
         _used("icebergCompatV3", _property("delta.enableIcebergCompatV3"), requires=("columnMapping", "rowTracking")),
         Feature("checkpointProtection", writes=True),
-        Feature("materializePartitionColumns", asked=_property("delta.enableMaterializePartitionColumnsFeature")),
+        Feature(
+            "materializePartitionColumns",
+            active=_partitioned,
+            asked=_property("delta.enableMaterializePartitionColumnsFeature"),
+        ),
     )
 }
 

@@ -206,7 +206,8 @@ LEGACY = ("appendOnly", "invariants")
         (features(*LEGACY, "columnMapping", "checkConstraints", "generatedColumns", "identityColumns"), False),
         (features(*LEGACY, "rowTracking", "inCommitTimestamp", "icebergCompatV2"), False),
         (features(*LEGACY, "clustering"), True),
-        (features(*LEGACY, "variantType"), True),
+        (features(*LEGACY, "variantType"), False),
+        (features(*LEGACY, "catalogManaged"), True),
         (features(*LEGACY, "newFeature"), True),
     ],
 )

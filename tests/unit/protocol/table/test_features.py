@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -142,6 +143,16 @@ ACTIVE = [
     ("allowColumnDefaults", metadata(marks={"CURRENT_DEFAULT": "1"})),
     ("inCommitTimestamp", metadata({"delta.enableInCommitTimestamps": "true"})),
 ]
+TYPES = {
+    "variant": ("variantType", "variantType-preview", "variantShredding", "variantShredding-preview"),
+    "geometry(4326)": ("geospatial", "geospatial-dev"),
+    "geography(OGC:CRS84, SPHERICAL)": ("geospatial", "geospatial-dev"),
+}
+PROPERTIES = {
+    "delta.redirectReaderWriter-preview": "redirectReaderWriter-preview",
+    "delta.redirectWriterOnly-preview": "redirectWriterOnly-preview",
+    "delta.coordinatedCommits.commitCoordinator-preview": "coordinatedCommits-preview",
+}
 INACTIVE = [
     ("changeDataFeed", metadata({"delta.enableChangeDataFeed": "false"})),
     ("columnMapping", metadata({"delta.columnMapping.mode": "none"})),
@@ -159,6 +170,48 @@ def test_a_feature_is_active_when_the_table_uses_it(name: str, used: Metadata) -
 @pytest.mark.parametrize(("name", "unused"), INACTIVE + [(name, metadata()) for name, _ in ACTIVE])
 def test_a_feature_is_inactive_when_the_table_does_not(name: str, unused: Metadata) -> None:
     assert not FEATURES[name].active(unused)
+
+
+def typed(type: str, nested: bool) -> Metadata:
+    text = json.loads(metadata(nested=nested).schema_string)
+    field = text["fields"][0]["type"]["elementType"]["fields"][0] if nested else text["fields"][0]
+    field["type"] = type
+    return Metadata("id", json.dumps(text))
+
+
+@pytest.mark.parametrize(("type", "name"), [(type, name) for type, names in TYPES.items() for name in names])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_feature_of_a_type_hinders_nothing_while_no_column_has_the_type(type: str, name: str, nested: bool) -> None:
+    check_writable(named(name), metadata(nested=nested), "t")
+    for check in (check_readable, check_writable):
+        with pytest.raises(UnsupportedTableError, match=name):
+            check(named(name), typed(type, nested), "t")
+
+
+def test_a_table_of_delta_rs_with_vectors_is_written() -> None:
+    check_writable(named_with("variantType", "deletionVectors"), metadata({"delta.enableDeletionVectors": "true"}), "t")
+
+
+@pytest.mark.parametrize(("key", "name"), PROPERTIES.items())
+@pytest.mark.parametrize("value", ["{}", "", "false"])
+def test_a_feature_that_a_property_switches_on_hinders_nothing_before(key: str, name: str, value: str) -> None:
+    reads = FEATURES[name].reader
+    check_writable(named(name, reads=reads), metadata({"delta.appendOnly": "true"}), "t")
+    with pytest.raises(UnsupportedTableError, match=name):
+        check_writable(named(name, reads=reads), metadata({key: value}), "t")
+
+
+def test_partition_columns_are_only_wanted_in_the_files_of_partitioned_tables() -> None:
+    name = "materializePartitionColumns"
+    check_writable(named(name, reads=False), metadata(), "t")
+    with pytest.raises(UnsupportedTableError, match=name):
+        check_writable(named(name, reads=False), replace(metadata(), partition_columns=("c",)), "t")
+
+
+@pytest.mark.parametrize("name", ["catalogManaged", "catalogOwned-preview", "adaptiveMetadata-preview", "unheardOf"])
+def test_features_of_which_metadata_does_not_tell_the_use_are_refused(name: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=name):
+        check_readable(named(name), metadata(), "t")
 
 
 def test_a_feature_is_tolerated_while_inactive(monkeypatch: pytest.MonkeyPatch) -> None:
