@@ -26,11 +26,12 @@ from tests.oracle.conftest import oracle_session
 from tests.oracle.engines import copy_table
 from tests.oracle.test_evolution import failure
 
-# By Spark's name, and as delta-spark gets it: it writes wrong times where a zone's name has both letters and a colon.
+# By Spark's name, and as delta-spark gets it: it writes wrong times where a zone's name has both letters and a colon, and
+# where an offset has seconds, of which none is here.
 ZONES = {
     "UTC": "UTC", "America/Los_Angeles": "America/Los_Angeles", "Asia/Kathmandu": "Asia/Kathmandu", "PST": "PST", "EST": "EST",
     "+05:30": "+05:30", "+5:30": "+05:30", "-18:00": "-18:00", "Z": "Z", "GMT+2": "GMT+2", "UTC+01:00": "+01:00",
-    "UT-3": "-03:00", "GMT0": "GMT0", "Australia/Lord_Howe": "Australia/Lord_Howe", "+013015": "+01:30:15",
+    "UT-3": "-03:00", "GMT0": "GMT0", "Australia/Lord_Howe": "Australia/Lord_Howe",
 }  # fmt: skip
 _DAYS = ("2020-01-01", "2020-07-01", "1970-01-01", "0001-01-01", "1582-10-10", "9999-12-31", "+10000-01-01", "+99999-12-31",
          "0000-02-29", "-0044-03-15", "2021-06-30")  # fmt: skip

@@ -124,6 +124,13 @@ def read_rows(root: Path, name: str, partition: Mapping[str, Any], order: Sequen
     return [tuple({**row, **values}[column] for column in order) for row in found]
 
 
+def raw_texts(*values: bytes | None) -> pa.StringArray:
+    """Texts of any bytes, UTF-8 or not."""
+    return pa.array(values, pa.binary()).view(pa.string())
+
+
+# Texts that are no UTF-8: a stray byte, a cut character, a lone surrogate, and one beyond the length of statistics.
+BROKEN = (b"a\xffb", b"\xc3", b"\xed\xa0\x80", b"z" * 40 + b"\xfe")
 MOMENT = datetime(2020, 2, 29, 12, 30, 1, 1, tzinfo=UTC)
 DAY = date(1999, 12, 31)
 PRICE = Decimal("12.34")

@@ -102,6 +102,8 @@ def _parse_stats(chunk: FileChunk, schema: StructType, fields: Mapping[Path, Str
         low, high, nulls = (found[kind, *physical[path]] for kind in ("minValues", "maxValues", "nullCount"))
         if pa.types.is_float64(low.type) and any(change.get("fromType") == "float" for change in type_changes(field)):
             low, high = _around(low, np.minimum), _around(high, np.maximum)
+        if pa.types.is_string(low.type):
+            low, high = _of_utf8(low), _of_utf8(high)
         chunk.cache[physical[path], str(field.type), False] = _bounds(low, high, nulls, rows)
 
 
@@ -179,6 +181,12 @@ def _around(values: pa.Array, outer: Any) -> pa.Array:
     with np.errstate(over="ignore"):
         found = outer(numbers, numbers.astype(np.float32).astype(np.float64))
     return pa.array(found, pa.float64(), mask=np.asarray(values.is_null()))
+
+
+def _of_utf8(values: pa.Array) -> pa.Array:
+    """Bounds of texts, unknown where bytes that are no UTF-8 seem to be replaced in them: the bytes may lie beyond them."""
+    replaced = pc.match_substring(values, "\N{REPLACEMENT CHARACTER}")
+    return pc.if_else(replaced, pa.scalar(None, pa.string()), values) if pc.any(replaced).as_py() else values
 
 
 def _later(values: pa.Array, target: pa.DataType) -> pa.Array:

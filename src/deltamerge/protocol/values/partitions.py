@@ -30,6 +30,8 @@ def partition_text(scalar: pa.Scalar) -> str | None:
         return _moment_text(scalar)
     if pa.types.is_date(scalar.type):
         return day_text(scalar.cast(pa.date32()).value)
+    if pa.types.is_binary(scalar.type) or pa.types.is_string(scalar.type):
+        return _bytes_text(scalar.cast(pa.binary()).as_py()) or None
     value = scalar.as_py()
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -37,9 +39,7 @@ def partition_text(scalar: pa.Scalar) -> str | None:
         return float_text(np.float32(value) if pa.types.is_float32(scalar.type) else value)
     if isinstance(value, Decimal):
         return format(value, "f")
-    if isinstance(value, bytes):
-        return _binary_text(value) or None
-    return str(value) or None
+    return str(value)
 
 
 def _moment_text(scalar: pa.Scalar) -> str:
@@ -49,13 +49,13 @@ def _moment_text(scalar: pa.Scalar) -> str:
     return moment_text(scalar.cast(pa.timestamp("us")).value, " ").removesuffix(".000000")
 
 
-def _binary_text(value: bytes) -> str:
+def _bytes_text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
             "DELTAMERGE_UNSUPPORTED_PARTITION_VALUE",
-            f"The binary value {value[:40]!r} can't be a partition value: the log keeps it as text, and it is not UTF-8.",
+            f"The value {value[:40]!r} can't be a partition value: the log keeps it as text, and it is not UTF-8.",
             parameters={"value": value[:40].hex()},
             hint="Partition by another column, or by hex(column).",
         ) from error

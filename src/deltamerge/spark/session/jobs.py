@@ -24,6 +24,7 @@ from deltamerge.errors import (
     CorruptTableError,
     DeltaMergeError,
     ExecutionError,
+    InvalidArgumentError,
     InvalidDateTimeError,
     InvalidNumberError,
     ResultTooLargeError,
@@ -164,6 +165,9 @@ def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMer
     if condition in ("DELTAMERGE_WORKER_WITHOUT_STORE", "DELTAMERGE_FILE_IN_OTHER_STORE"):
         hint = f"Install a pyarrow that is built with the store's file system, or move the file. {_UNCHANGED}"
         return StorageError(condition, message, parameters={"place": parameters[0]}, hint=hint)
+    if condition == "DELTAMERGE_UNSUPPORTED_PARTITION_VALUE":
+        hint = f"Partition by another column, or by hex(column). {_UNCHANGED}"
+        return InvalidArgumentError(condition, message, parameters={"value": parameters[0]}, hint=hint)
     kind: type[DeltaMergeError] = ConstraintError
     if condition in ("DELTA_CAST_OVERFLOW_IN_TABLE_WRITE", EXHAUSTED):
         kind = ArithmeticDataError

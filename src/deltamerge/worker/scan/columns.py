@@ -58,15 +58,26 @@ def stored_names(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
 
 
 def conform_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table read from a data file, by physical names, as one of exactly `schema`, by logical names."""
+    """A table read from a data file, by physical names, as one of exactly `schema`, by logical names.
+
+    Raises Refused naming the column that the file holds as something else.
+    """
     columns = []
     for field in schema:
         at = place(field, table.schema)
         if at is None:
             columns.append(pa.nulls(table.num_rows, field.type))
         else:
-            columns.append(conform(table.column(at), field.type))
+            columns.append(_conformed(table.column(at), field))
     return pa.table(columns, schema=schema)
+
+
+def _conformed(values: Any, field: pa.Field) -> Any:
+    try:
+        return conform(values, field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        message = f"The column {field.name!r} of the data file, which holds {values.type}, is not read as {field.type}: {error}."
+        raise Refused("DELTAMERGE_CORRUPT_DATA_FILE", message) from error
 
 
 def conform(values: Any, type: pa.DataType) -> Any:
@@ -87,7 +98,12 @@ def conform(values: Any, type: pa.DataType) -> Any:
         return pa.MapArray.from_arrays(_offsets(values), keys, items, type=type, mask=_mask(values))
     if pa.types.is_timestamp(type) and pa.types.is_timestamp(values.type):
         return pc.cast(values, pa.timestamp(values.type.unit, type.tz)).cast(type, safe=False)
-    return values.cast(type)
+    return cast(values, type)
+
+
+def cast(values: Any, type: pa.DataType) -> Any:
+    """Values of another type, without loss. Bytes that become a text are taken as they are, UTF-8 or not, as Spark takes them."""
+    return pc.cast(values, options=pc.CastOptions(target_type=type, allow_invalid_utf8=True))
 
 
 def within(values: Any, path: TextPath) -> Any:
@@ -179,4 +195,4 @@ def _stored(values: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_map(type):
         keys, items = _stored(values.keys, type.key_type), _stored(values.items, type.item_type)
         return pa.MapArray.from_arrays(_offsets(values), keys, items, type=type, mask=_mask(values))
-    return values.cast(type)
+    return cast(values, type)

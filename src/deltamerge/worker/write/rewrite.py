@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from deltamerge.protocol.values.roaring import RowSet
 from deltamerge.worker.scan.calendar import gregorian
-from deltamerge.worker.scan.columns import conform_table, stored_names
+from deltamerge.worker.scan.columns import cast, conform_table, stored_names
 from deltamerge.worker.scan.prefetch import prefetched
 from deltamerge.worker.scan.row_errors import in_file
 from deltamerge.worker.scan.scan import ROW, FileTask, decoded, open_file, open_parquet, with_partition
@@ -300,7 +300,7 @@ def conform_column(values: Any, type: pa.DataType) -> Any:
     if values.type.equals(type):
         return values
     flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    return flat.cast(type)
+    return cast(flat, type)
 
 
 def pick(mask: pa.Array, yes: Any, no: Any) -> Any:

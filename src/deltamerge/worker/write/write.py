@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.budgets import DEFAULTS, Budgets
+from deltamerge.errors import InvalidArgumentError
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.partitions import partition_folder, partition_text
+from deltamerge.protocol.values.plain import plain
 from deltamerge.worker.scan.columns import stored_table, within
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.store import DataStore
@@ -203,8 +205,14 @@ class PartitionWriters:
 
 
 def partition_key(partition: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """What tells partitions apart: their texts in the log, so that NaN is one value and -0.0 is not 0.0."""
-    return tuple(partition_text(value) for value in partition.values())
+    """What tells partitions apart: their texts in the log, so that NaN is one value and -0.0 is not 0.0.
+
+    Raises Refused for a value that the log can't hold.
+    """
+    try:
+        return tuple(partition_text(value) for value in partition.values())
+    except InvalidArgumentError as error:
+        raise Refused(error.condition, error.detail, str(error.parameters["value"])) from error
 
 
 class _OpenFile:
@@ -283,7 +291,7 @@ def check_lengths(lengths: Sequence[tuple[TextPath, int]], table: pa.Table) -> N
             name = ".".join(path)
             raise Refused(
                 "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
-                f'Value "{long[0].as_py()[:100]}" exceeds char/varchar type length limitation: column {name} holds {most}.',
+                f'Value "{plain(long[0])[:100]}" exceeds char/varchar type length limitation: column {name} holds {most}.',
                 name,
             )
 

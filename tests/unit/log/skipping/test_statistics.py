@@ -214,3 +214,9 @@ def test_a_column_of_another_type_is_parsed_anew() -> None:
     chunk = chunk_of(stats(1, 2))
     assert bounds_of(chunk, parse_schema(schema_text(c="integer")), [], [C])[C].low.type == pa.int32()
     assert bounds_of(chunk, parse_schema(schema_text(c="long")), [], [C])[C].low.type == pa.int64()
+
+
+def test_bounds_in_which_bytes_were_replaced_are_unknown() -> None:
+    replaced = "a\N{REPLACEMENT CHARACTER}b"
+    found = bounds("string", stats("a", replaced), stats(replaced, "z"), stats("a", "b"))
+    assert lists(found)[:2] == (["a", None, "a"], [None, "z", "b"])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from deltamerge.protocol.table.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
 from deltamerge.worker.scan.columns import conform, conform_table, padded, physical_name, stored_names, stored_table, within
 from deltamerge.worker.scan.row_errors import Refused
-from tests.unit.worker.data import UTC_TIME, examples
+from tests.unit.worker.data import BROKEN, UTC_TIME, examples
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,22 @@ def test_columns_of_the_right_type_are_not_copied() -> None:
 def test_a_value_that_the_tables_type_cannot_hold_is_an_error() -> None:
     with pytest.raises(pa.ArrowInvalid):
         conform(pa.array([1 << 40]), pa.int32())
+
+
+def test_bytes_that_are_no_utf8_become_texts_as_they_are() -> None:
+    found = conform(pa.array([*BROKEN, None]), pa.string())
+    assert found.type == pa.string()
+    assert found.cast(pa.binary()).to_pylist() == [*BROKEN, None]
+    back = stored_table(pa.table({"c": pa.array([*BROKEN])}), pa.schema([("c", pa.string())]))
+    assert back["c"].cast(pa.binary()).to_pylist() == [*BROKEN]
+
+
+def test_a_column_that_a_file_holds_as_something_else_is_named() -> None:
+    with pytest.raises(
+        Refused, match=r"'n' of the data file, which holds int64, is not read as int32: .*1099511627776"
+    ) as caught:
+        conform_table(pa.table({"n": [1 << 40]}), pa.schema([("n", pa.int32())]))
+    assert caught.value.condition == "DELTAMERGE_CORRUPT_DATA_FILE"
 
 
 def test_names_that_were_swapped_within_a_struct_are_not_mixed_up() -> None:

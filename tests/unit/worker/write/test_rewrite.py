@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ from deltamerge.worker.write.rewrite import (
     pick,
 )
 from deltamerge.worker.write.write import PartitionWriters
-from tests.unit.worker.data import MOMENT, UTC_TIME, data_files, examples, folder, read_rows, write_spec
+from tests.unit.worker.data import BROKEN, MOMENT, UTC_TIME, data_files, examples, folder, raw_texts, read_rows, write_spec
 
 NAME = "old.parquet"
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
@@ -47,6 +48,21 @@ def spec_for(root: Path, *clauses: ClauseAction, schema: pa.Schema = SCHEMA, fol
 
 def rewriter(spec: ChangeSpec) -> FileRewriter:
     return FileRewriter(spec, spec.files[3], 0, PartitionWriters(spec.write, 0))
+
+
+@pytest.mark.parametrize("stored", [pa.string(), pa.binary(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_texts_that_are_no_utf8_are_copied_as_they_are(tmp_path: Path, stored: pa.DataType) -> None:
+    words = raw_texts(*BROKEN, b"ok", None)
+    as_stored = words.dictionary_encode() if pa.types.is_dictionary(stored) else words.cast(stored)
+    nested = pa.StructArray.from_arrays([as_stored], ["x"])
+    pq.write_table(pa.table({"id": range(6), "word": as_stored, "s": nested}), tmp_path / NAME, store_schema=False)
+    schema = pa.schema([*SCHEMA, ("s", pa.struct([("x", pa.string())]))])
+    written = rewritten(spec_for(tmp_path, DELETE, schema=schema), hits([4])).written[0]
+    found = pq.ParquetFile(tmp_path / written.name)
+    assert found.schema_arrow.field("word").type == pa.string()
+    table = found.read()
+    for column in (table["word"], pc.struct_field(table["s"], "x")):
+        assert column.cast(pa.binary()).to_pylist() == [*BROKEN, None]
 
 
 def hits(rows: list[int], **columns: Any) -> pa.Table:

@@ -42,6 +42,7 @@ from tests.unit.worker.data import (
     data_files,
     examples,
     folder,
+    raw_texts,
     read_rows,
     types,
     write_spec,
@@ -404,3 +405,12 @@ def test_statistics_describe_the_rows_of_the_file(tmp_path: Path) -> None:
     assert file.stats == (
         '{"numRecords":2,"minValues":{"id":1,"word":"b"},"maxValues":{"id":3,"word":"b"},"nullCount":{"id":0,"word":1}}'
     )
+
+
+def test_a_partition_value_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"id": [1], "p": raw_texts(b"a\xff")})
+    writers = PartitionWriters(write_spec(tmp_path, table.schema, ["p"]), 0)
+    with pytest.raises(Refused, match=r"is not UTF-8") as caught:
+        writers.write(table)
+    assert (caught.value.condition, caught.value.parameters) == ("DELTAMERGE_UNSUPPORTED_PARTITION_VALUE", ("61ff",))
+    assert data_files(tmp_path) == []
