@@ -62,7 +62,7 @@ def test_append_refuses_what_the_table_does_not_have(spark: SparkSession, tmp_pa
 
 
 def test_partitions_with_odd_values(spark: SparkSession, tmp_path: Path) -> None:
-    values = ["plain", "a b", "x/y", "p=q", "100%", "é", "", None, "c:d", "__HIVE_DEFAULT_PARTITION__x"]
+    values = ["plain", "a b", "x/y", "p=q", "100%", "é", "", None, "c:d", "__HIVE_DEFAULT_PARTITION__"]
     rows = [(i, value, date(2020, 1, 1 + i)) for i, value in enumerate(values)]
     make(spark, tmp_path / "t", "id int, p string, d date", rows, partition_by=["p", "d"])
     expected = [(i, value or None, day) for i, value, day in rows]

@@ -16,7 +16,7 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import StructField, fields_of, is_void, without_void
 from deltamerge.protocol.table.column_mapping import MappingMode, mapping_mode, physical_schema
-from deltamerge.protocol.values.partitions import decode_path, partition_folder
+from deltamerge.protocol.values.partitions import NULL_FOLDER, decode_path, partition_folder
 from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
@@ -78,6 +78,8 @@ def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
     names = [field.physical_name for field in snapshot.partition_schema]
     for folder, pairs in seen:
         values = dict(pairs)
+        if NULL_FOLDER in values.values():  # a text whose folder is that of null
+            return False
         if decode_path(folder) != partition_folder({name: values.get(name) or None for name in names}):
             return False
     return True
