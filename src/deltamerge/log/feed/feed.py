@@ -5,14 +5,13 @@ Source: PROTOCOL.md, "Reader Requirements for AddCDCFile"; delta-spark's CDCRead
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from deltamerge.errors import AnalysisError, CorruptTableError, UnsupportedTableError
 from deltamerge.log.feed.range import FeedBounds, feed_range
-from deltamerge.log.replay.commit_file import CommitFile, parse_commit
+from deltamerge.log.replay.commit_file import CommitFile, json_lines, parse_commit
 from deltamerge.log.replay.commit_times import ordered_times
 from deltamerge.log.replay.paths import canonical_path
 from deltamerge.log.replay.segment import all_commits, commit_name, commit_version
@@ -144,8 +143,8 @@ def _data_changes(data: bytes) -> tuple[dict[str, AddFile], dict[str, RemoveFile
     """The files that a commit adds and removes with a change of data, by canonical path."""
     added: dict[str, AddFile] = {}
     removed: dict[str, RemoveFile] = {}
-    for line in data.split(b"\n"):
-        action = parse_action(json.loads(line)) if line.strip() else None
+    for parsed in json_lines(data):
+        action = parse_action(parsed())
         if isinstance(action, AddFile) and action.data_change:
             added[canonical_path(action.path)] = action
         elif isinstance(action, RemoveFile) and action.data_change:

@@ -6,7 +6,6 @@ Source: PROTOCOL.md, "Checkpoints", "Checkpoint Schema", "V2 Spec".
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.errors import CorruptTableError
-from deltamerge.log.replay.commit_file import UNPARSABLE, cause_of
+from deltamerge.log.replay.commit_file import UNPARSABLE, cause_of, json_lines
 from deltamerge.log.replay.files import (
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
@@ -107,11 +106,10 @@ def _read_file(store: Store, name: str, first: str, columns: Sequence[str] = (*_
 
 def _read_json(data: bytes) -> _Part:
     found: dict[str, list[Any]] = {kind: [] for kind in (*_SMALL, "add", "remove")}
-    for line in data.decode().split("\n"):
-        if line.strip():
-            for kind, value in json.loads(line).items():
-                if kind in found and value is not None:
-                    found[kind].append(value)
+    for parsed in json_lines(data):
+        for kind, value in parsed().items():
+            if kind in found and value is not None:
+                found[kind].append(value)
     adds = FileChunk(_checked(table_of(found["add"], FILE_SCHEMA)))
     return _small(found, (adds,), _checked(table_of(found["remove"], TOMBSTONE_SCHEMA)))
 

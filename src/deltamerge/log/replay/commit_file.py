@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from deltamerge.errors import CorruptTableError
@@ -90,6 +93,9 @@ class CommitFile:
 UNPARSABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
 _READERS = 8
+# Spark's JSON parser refuses longer texts, so that delta-spark reads no log that has one.
+_LONGEST_TEXT = 20_000_000
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 
 
 def read_commits(store: Store, infos: Sequence[ObjectInfo]) -> list[CommitFile]:
@@ -109,16 +115,50 @@ def read_commit(store: Store, info: ObjectInfo) -> CommitFile:
     return parse_commit(data, info, store)
 
 
+def json_lines(data: bytes) -> Iterator[Callable[[], Any]]:
+    """The lines of a log file, each as a function that parses it; a blank one holds nothing.
+
+    A line may be as large as the file, so that neither the lines' bytes nor their texts are held.
+    """
+    whole, start = memoryview(data), 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        yield functools.partial(_parsed, whole[start:end])
+        start = end + 1
+
+
+def _parsed(line: memoryview) -> Any:
+    if len(line) > _LONGEST_TEXT:
+        _check_texts(line)
+    text = str(line, "utf-8")
+    return json.loads(text) if text.strip() else {}
+
+
+def _check_texts(line: memoryview) -> None:
+    """Raise ValueError for a text that is too long, before the line is decoded: its values may need four times its bytes."""
+    for found in _TEXT.finditer(line):
+        if found.end() - found.start() > _LONGEST_TEXT and _least_length(line[slice(*found.span())]) > _LONGEST_TEXT:
+            raise ValueError(f"it holds a text of more than {_LONGEST_TEXT} characters")
+
+
+def _least_length(text: memoryview) -> int:
+    """The fewest characters that a text between quotes can have: an escape has up to six bytes, a letter up to three."""
+    values = np.frombuffer(text, np.int8)
+    escapes, others = np.count_nonzero(values == ord("\\")), np.count_nonzero(values < 0)
+    return int(len(values) - 2 - 5 * escapes - 2 * others // 3)
+
+
 def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
     """Parse the bytes of a commit file. Raises CorruptTableError naming file and line."""
     adds: list[Mapping[str, Any]] = []
     removes: list[Mapping[str, Any]] = []
     others: list[Action] = []
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line.decode())
+    number = 0
+    try:
+        for parsed in json_lines(data):
+            number += 1
+            value = parsed()
             known = [kind for kind in value if kind in _KNOWN and value[kind] is not None]
             if len(known) > 1:
                 raise ValueError(f"one line holds the actions {' and '.join(known)}")
@@ -128,18 +168,19 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
                 removes.append(_required(value["remove"], "path"))
             elif (action := parse_action(value)) is not None:
                 others.append(action)
-        except UNPARSABLE as error:
-            raise _corrupt(info.name, number, cause_of(error), store) from error
+    except UNPARSABLE as error:
+        raise _corrupt(info.name, number, cause_of(error), store) from error
     for name, kind in (("protocol", Protocol), ("metaData", Metadata)):
         if sum(isinstance(action, kind) for action in others) > 1:
             raise _corrupt(info.name, None, f"it has more than one {name} action", store)
     try:
-        add_table, remove_table = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
-        file_keys(add_table), file_keys(remove_table)
+        files = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
+        for table in files:
+            file_keys(table)
     except UNPARSABLE as error:
         raise _corrupt(info.name, None, str(error), store) from error
     changed = any(bool(row.get("dataChange", True)) for row in (*adds, *removes))
-    return CommitFile(commit_version(info), info, add_table, remove_table, tuple(others), changed)
+    return CommitFile(commit_version(info), info, *files, tuple(others), changed)
 
 
 _KNOWN = frozenset(KINDS)

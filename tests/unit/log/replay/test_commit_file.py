@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,35 @@ def test_an_empty_commit_changes_nothing() -> None:
     assert found.info == {}
     assert found.metadata is None
     assert found.protocol is None
+
+
+def test_a_large_line_is_held_few_times() -> None:
+    data = json.dumps(add("a", tags=dict.fromkeys("abcde", "x" * 8_000_000))).encode() + b"\n"
+    tracemalloc.start()
+    try:
+        assert parse_commit(data, FILE, STORE).adds.num_rows == 1
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * len(data)  # its text and its values
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", ["x" * 20_000_001, "x" * 20_000_010 + "\n\U0001f600"], ids=["letters", "others, too"])
+def test_a_text_that_spark_can_not_read_is_refused_before_it_is_decoded(text: str) -> None:
+    data = json.dumps(add("a", stats=text), ensure_ascii=False).encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptTableError, match="line 1: it holds a text of more than 20000000 characters"):
+            parse_commit(data, FILE, STORE)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", ["x" * 20_000_000, "\u20ac" * 7_000_000, '"' * 11_000_000], ids=["most", "euros", "quotes"])
+def test_texts_of_many_bytes_are_read_if_they_have_few_characters(text: str) -> None:
+    data = json.dumps(add("a", stats=text), ensure_ascii=False).encode()
+    assert len(data) > 20_000_000
+    assert parse_commit(data, FILE, STORE).adds["stats"].to_pylist() == [text]
 
 
 def test_unknown_actions_and_fields_are_ignored() -> None:
