@@ -22,7 +22,7 @@ from deltamerge.protocol.table.actions import AddFile, DeletionVector, Metadata,
 from deltamerge.protocol.table.column_mapping import MappingMode, mode_of
 from deltamerge.protocol.table.compatibility import reads
 from deltamerge.protocol.table.properties import Properties
-from deltamerge.storage import ObjectInfo, Store
+from deltamerge.storage import NotFound, ObjectInfo, Store
 
 INSERT, DELETE = "insert", "delete"
 _READERS = 8
@@ -64,7 +64,7 @@ def feed_of(log: DeltaLog, bounds: FeedBounds) -> Feed:
     first, last = log.snapshot(start).metadata, log.snapshot(end)
     _check_enabled(first, start, found)
     with ThreadPoolExecutor(_READERS) as pool:
-        steps = list(pool.map(lambda info: _step(log.store, info), _commit_files(log.store, start, end)))
+        steps = list(pool.map(lambda info: _step(log.store, info, found), _commit_files(log.store, start, end)))
     later = [(step.version, step.metadata) for step in steps[1:] if step.metadata is not None]
     for version, metadata in later:
         _check_enabled(metadata, version, found)
@@ -93,17 +93,24 @@ def _commit_files(store: Store, start: int, end: int) -> list[ObjectInfo]:
     listed = {commit_version(info): info for info in ordered_times(all_commits(store))}
     for version in range(start, end + 1):
         if version not in listed:
-            raise CorruptTableError(
-                "DELTA_VERSIONS_NOT_CONTIGUOUS",
-                f"{store.url}: the log has no version {version}, whose changes are asked for.",
-                parameters={"version": version, "startVersion": start, "endVersion": end},
-                hint=f"Restore {commit_name(version)} from a backup, or read the changes from version {version + 1} on.",
-            )
+            raise _missing(store, version, (start, end))
     return [listed[version] for version in range(start, end + 1)]
 
 
-def _step(store: Store, info: ObjectInfo) -> _Step:
-    data = store.read(info.name)
+def _missing(store: Store, version: int, asked: tuple[int, int]) -> CorruptTableError:
+    return CorruptTableError(
+        "DELTA_VERSIONS_NOT_CONTIGUOUS",
+        f"{store.url}: the log has no version {version}, whose changes are asked for.",
+        parameters={"version": version, "startVersion": asked[0], "endVersion": asked[1]},
+        hint=f"Restore {commit_name(version)} from a backup, or read the changes from version {version + 1} on.",
+    )
+
+
+def _step(store: Store, info: ObjectInfo, asked: tuple[int, int]) -> _Step:
+    try:
+        data = store.read(info.name)
+    except NotFound as error:  # log clean-up has deleted it since it was listed
+        raise _missing(store, commit_version(info), asked) from error
     commit = parse_commit(data, info, store)
     return _Step(commit.version, commit.metadata, list(_changes(commit, data)))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,8 @@ from deltamerge.protocol.table.actions import (
     parse_action,
 )
 from deltamerge.storage import NotFound, ObjectInfo, Store
+
+log = logging.getLogger("deltamerge.log")
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,11 @@ class CommitFile:
 UNPARSABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
 _READERS = 8
+_LISTINGS = 3
 # Spark's JSON parser refuses longer texts, so that delta-spark reads no log that has one.
 _LONGEST_TEXT = 20_000_000
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
+_Found = TypeVar("_Found")
 
 
 def read_commits(store: Store, infos: Sequence[ObjectInfo]) -> list[CommitFile]:
@@ -107,12 +112,29 @@ def read_commits(store: Store, infos: Sequence[ObjectInfo]) -> list[CommitFile]:
 
 
 def read_commit(store: Store, info: ObjectInfo) -> CommitFile:
-    """Read and parse a commit file. Raises CorruptTableError naming file and line."""
+    """Read and parse a commit file. Raises CorruptTableError naming file and line; `has_vanished` tells one that is gone."""
     try:
         data = store.read(info.name)
     except NotFound as error:
         raise _corrupt(info.name, None, "the file vanished while it was read", store) from error
     return parse_commit(data, info, store)
+
+
+def has_vanished(error: CorruptTableError) -> bool:
+    """Whether a file of the log could not be read because it was deleted after it had been listed, as log clean-up does."""
+    return isinstance(error.__cause__, NotFound)
+
+
+def listed_again(read: Callable[[], _Found]) -> _Found:
+    """What `read` finds; it lists the log anew when clean-up has deleted a file between its listing and its being read."""
+    for _ in range(_LISTINGS - 1):
+        try:
+            return read()
+        except CorruptTableError as error:
+            if not has_vanished(error):
+                raise
+            log.info("listing the log again: %s", error)
+    return read()
 
 
 def json_lines(data: bytes) -> Iterator[Callable[[], Any]]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from deltamerge.errors import AnalysisError, CorruptTableError
-from deltamerge.log.replay.commit_file import read_commit
+from deltamerge.log.replay.commit_file import listed_again, read_commit
 from deltamerge.log.replay.segment import LOG, all_commits, commit_version, earliest_version
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.values.times import moment_text, parse_moment
@@ -51,6 +51,10 @@ def milliseconds(value: datetime | str, zone: str) -> int:
 
 def version_at(newest: Snapshot, time: int) -> int:
     """The newest version made at or before `time`. Raises AnalysisError when there is none, or none so late."""
+    return listed_again(lambda: _version_at(newest, time))
+
+
+def _version_at(newest: Snapshot, time: int) -> int:
     store = newest.store
     listed = store.list(LOG, "")
     earliest = earliest_version(listed)

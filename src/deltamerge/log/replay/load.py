@@ -9,6 +9,7 @@ import json
 import logging
 
 from deltamerge.errors import AnalysisError, CorruptTableError, StorageError
+from deltamerge.log.replay.commit_file import listed_again
 from deltamerge.log.replay.segment import LogSegment, find_segment
 from deltamerge.log.replay.snapshot import Snapshot, load_snapshot
 from deltamerge.protocol.table.actions import Metadata, Protocol
@@ -24,7 +25,7 @@ def load(store: Store, version: int | None = None) -> Snapshot:
     files tell the state. Raises TableNotFoundError, AnalysisError for a version that doesn't exist, CorruptTableError,
     UnsupportedTableError.
     """
-    segment, snapshot = _first_sound(store, find_segment(store, version))
+    segment, snapshot = listed_again(lambda: _first_sound(store, find_segment(store, version)))
     differences = _differences(store, segment, snapshot)
     if not differences:
         return snapshot
@@ -50,15 +51,15 @@ def _first_sound(store: Store, segment: LogSegment) -> tuple[LogSegment, Snapsho
         except CorruptTableError as error:
             named = {str(error.parameters.get(key)) for key in ("checkpoint", "file")}
             bad = segment.replaceable & named
-            if not bad:
-                raise damage or error from None
             damage = damage or error
+            if not bad:
+                raise damage from damage.__cause__
         avoid |= bad
         log.warning("passing over a damaged file of the log: %s", damage)
         try:
             segment = find_segment(store, segment.version, avoid)
         except (CorruptTableError, AnalysisError):
-            raise damage from None
+            raise damage from damage.__cause__
 
 
 def _differences(store: Store, segment: LogSegment, snapshot: Snapshot) -> list[str]:

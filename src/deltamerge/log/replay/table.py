@@ -9,12 +9,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from deltamerge.log.replay.commit_file import CommitFile, read_commit
+from deltamerge.errors import CorruptTableError
+from deltamerge.log.replay.commit_file import CommitFile, has_vanished, read_commit
 from deltamerge.log.replay.commit_times import ordered_times, version_at
 from deltamerge.log.replay.load import load
 from deltamerge.log.replay.segment import all_commits, commit_version, find_segment
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.storage import Store, open_store
+from deltamerge.storage import ObjectInfo, Store, open_store
 
 _KEPT = 64
 _logs: OrderedDict[tuple[object, ...], DeltaLog] = OrderedDict()
@@ -52,10 +53,18 @@ class DeltaLog:
                 self._newest = snapshot
 
     def commits(self, limit: int | None = None) -> list[CommitFile]:
-        """The commits that are still in the log, newest first."""
+        """The commits that are still in the log, newest first; one that clean-up deletes meanwhile is no longer there."""
         find_segment(self.store)
         newest_first = ordered_times(all_commits(self.store))[::-1]
-        return [read_commit(self.store, info) for info in newest_first[:limit]]
+        return [commit for info in newest_first[:limit] if (commit := self._commit(info)) is not None]
+
+    def _commit(self, info: ObjectInfo) -> CommitFile | None:
+        try:
+            return read_commit(self.store, info)
+        except CorruptTableError as error:
+            if not has_vanished(error):
+                raise
+            return None
 
     def _caught_up(self) -> Snapshot | None:
         """The kept snapshot with newer commits applied; None when it must be loaded anew."""
@@ -67,9 +76,10 @@ class DeltaLog:
         if tip is None or tip.etag != kept.tip.etag:
             return None
         for version in range(kept.version + 1, kept.version + 1 + len(listed)):
-            if version not in listed:
+            commit = self._commit(listed[version]) if version in listed else None
+            if commit is None:
                 return None
-            kept = kept.advance(read_commit(self.store, listed[version]))
+            kept = kept.advance(commit)
         return kept
 
 
