@@ -15,6 +15,7 @@ from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.files import FileSet, Mask, add_files
+from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.types import (
@@ -119,6 +120,7 @@ def _settled(metadata: Metadata, schema: StructType, mapped: bool, protocol: Pro
 
 def _append(frame: Frame, log: DeltaLog, snapshot: Snapshot, partition_by: Sequence[str], mode: str) -> int:
     check_writable(snapshot.protocol, snapshot.metadata, log.store.url)
+    check_sound(snapshot)
     given = [name.lower() for name in partition_by]
     if given and given != [name.lower() for name in snapshot.partition_columns]:
         raise AnalysisError(

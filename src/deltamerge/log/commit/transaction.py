@@ -25,6 +25,7 @@ from deltamerge.log.commit.attempt import commit_bytes
 from deltamerge.log.commit.conflict import Isolation, check_conflict
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.replay.commit_file import CommitFile, parse_commit, read_commit
+from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
@@ -56,8 +57,10 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
 
     The files that it adds are written, and on a disk synced, by those who made them; their folders are synced here, before.
     Raises a ConcurrentModificationError when a commit that came first conflicts, StorageError when the store refuses;
-    the table is then as it was. Raises CommitStateUnknownError when the store failed and does not tell what became of the commit.
+    the table is then as it was; so it is when CorruptTableError tells that `read` contradicts its checksum. Raises
+    CommitStateUnknownError when the store failed and does not tell what became of the commit.
     """
+    check_sound(read)
     _check_append_only(read, proposal)
     read.store.sync(proposal.new_folders)
     isolation = _isolation(read, proposal)

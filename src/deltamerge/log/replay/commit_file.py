@@ -176,11 +176,12 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
     adds: list[Mapping[str, Any]] = []
     removes: list[Mapping[str, Any]] = []
     others: list[Action] = []
-    number = 0
+    has_actions, number = False, 0
     try:
         for parsed in json_lines(data):
             number += 1
             value = parsed()
+            has_actions = has_actions or bool(value)
             known = [kind for kind in value if kind in _KNOWN and value[kind] is not None]
             if len(known) > 1:
                 raise ValueError(f"one line holds the actions {' and '.join(known)}")
@@ -192,6 +193,8 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
                 others.append(action)
     except UNPARSABLE as error:
         raise _corrupt(info.name, number, cause_of(error), store) from error
+    if not has_actions:
+        raise _corrupt(info.name, None, "it holds no action, as if it had been emptied or never been written", store)
     for name, kind in (("protocol", Protocol), ("metaData", Metadata)):
         if sum(isinstance(action, kind) for action in others) > 1:
             raise _corrupt(info.name, None, f"it has more than one {name} action", store)

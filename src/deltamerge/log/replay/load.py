@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 
 from deltamerge.errors import AnalysisError, CorruptTableError, StorageError
 from deltamerge.log.replay.commit_file import listed_again
-from deltamerge.log.replay.segment import LogSegment, find_segment
+from deltamerge.log.replay.segment import LogSegment, checksum_name, commit_name, find_segment
 from deltamerge.log.replay.snapshot import Snapshot, load_snapshot
 from deltamerge.protocol.table.actions import Metadata, Protocol
-from deltamerge.storage import NotFound, Store
+from deltamerge.storage import NotFound, ObjectInfo, Store
 
 log = logging.getLogger("deltamerge.log")
 
@@ -22,11 +23,11 @@ def load(store: Store, version: int | None = None) -> Snapshot:
     """A version of the table, the newest one for None.
 
     A damaged checkpoint, or one that the version's checksum contradicts, is passed over with a warning when older log
-    files tell the state. Raises TableNotFoundError, AnalysisError for a version that doesn't exist, CorruptTableError,
-    UnsupportedTableError.
+    files tell the state; where none do, the snapshot says that it is contradicted. Raises TableNotFoundError, AnalysisError
+    for a version that doesn't exist, CorruptTableError, UnsupportedTableError.
     """
     segment, snapshot = listed_again(lambda: _first_sound(store, find_segment(store, version)))
-    differences = _differences(store, segment, snapshot)
+    differences = differences_of(store, segment.checksum, snapshot)
     if not differences:
         return snapshot
     log.warning("version %d of %s differs from its checksum file in %s", snapshot.version, store.url, ", ".join(differences))
@@ -34,11 +35,26 @@ def load(store: Store, version: int | None = None) -> Snapshot:
         try:
             other, again = _first_sound(store, find_segment(store, segment.version, segment.replaceable))
         except (CorruptTableError, AnalysisError):
-            return snapshot
-        if not _differences(store, other, again):
+            return replace(snapshot, contradicted=tuple(differences))
+        if not differences_of(store, other.checksum, again):
             log.warning("the commits agree with the checksum: passing over %s", ", ".join(sorted(segment.replaceable)))
             return again
-    return snapshot
+    return replace(snapshot, contradicted=tuple(differences))
+
+
+def check_sound(snapshot: Snapshot) -> None:
+    """Raise CorruptTableError for a version that its checksum file contradicts: what is written onto it would hide that."""
+    if not snapshot.contradicted:
+        return
+    version, names = snapshot.version, ", ".join(snapshot.contradicted)
+    raise CorruptTableError(
+        "DELTA_TXN_LOG_FAILED_INTEGRITY",
+        f"The transaction log of {snapshot.store.url} has failed integrity checks: version {version} differs from "
+        f"{checksum_name(version)} in {names}.",
+        parameters={"version": version, "mismatchStringOpt": names},
+        hint=f"Restore {commit_name(version)}, or those before it, from a backup. If the commits are right, delete the checksum "
+        "file. Nothing was written.",
+    )
 
 
 def _first_sound(store: Store, segment: LogSegment) -> tuple[LogSegment, Snapshot]:
@@ -62,12 +78,12 @@ def _first_sound(store: Store, segment: LogSegment) -> tuple[LogSegment, Snapsho
             raise damage from damage.__cause__
 
 
-def _differences(store: Store, segment: LogSegment, snapshot: Snapshot) -> list[str]:
+def differences_of(store: Store, checksum: ObjectInfo | None, snapshot: Snapshot) -> list[str]:
     """What of a snapshot its checksum file contradicts; [] when there is none or it can't be read."""
-    if segment.checksum is None:
+    if checksum is None:
         return []
     try:
-        value = json.loads(store.read(segment.checksum.name).decode())
+        value = json.loads(store.read(checksum.name).decode())
         metadata, protocol = Metadata.from_json(value["metadata"]), Protocol.from_json(value["protocol"])
         pairs = {
             "numFiles": (int(value["numFiles"]), len(snapshot.files)),
@@ -78,7 +94,7 @@ def _differences(store: Store, segment: LogSegment, snapshot: Snapshot) -> list[
     except NotFound:
         return []
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, StorageError) as error:
-        log.warning("%s of %s is passed over: %s", segment.checksum.name, store.url, error)
+        log.warning("%s of %s is passed over: %s", checksum.name, store.url, error)
         return []
     return [name for name, (theirs, ours) in pairs.items() if theirs != ours]
 

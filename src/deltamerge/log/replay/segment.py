@@ -128,7 +128,12 @@ def commits_after(store: Store, version: int) -> list[ObjectInfo]:
 
 def all_commits(store: Store, start: int = 0) -> list[ObjectInfo]:
     """Every commit file from version `start` that is still in the log, oldest first."""
-    return [info for info in store.list(LOG, f"{start:020d}") if _match(_COMMIT, info)]
+    return [info for info in log_files(store, start) if _match(_COMMIT, info)]
+
+
+def log_files(store: Store, start: int) -> list[ObjectInfo]:
+    """Every file in the log that is named by version `start` or a later one."""
+    return store.list(LOG, f"{start:020d}")
 
 
 def earliest_version(listed: Iterable[ObjectInfo]) -> int | None:

@@ -28,6 +28,7 @@ class Snapshot:
     """A version of a table. `timestamp` in ms; `tombstones` are the removed files that a checkpoint would keep.
 
     `tip` is the newest log file that it was made from, by which a table that was made anew in its place is noticed.
+    `contradicted` names what the version's checksum file says otherwise: such a version is read, but not written onto.
     """
 
     store: Store
@@ -41,6 +42,7 @@ class Snapshot:
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     checkpoint_version: int | None = None
     tip: ObjectInfo | None = None
+    contradicted: tuple[str, ...] = ()
 
     @cached_property
     def schema(self) -> StructType:

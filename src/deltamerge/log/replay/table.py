@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.replay.commit_file import CommitFile, has_vanished, read_commit
 from deltamerge.log.replay.commit_times import ordered_times, version_at
-from deltamerge.log.replay.load import load
-from deltamerge.log.replay.segment import all_commits, commit_version, find_segment
+from deltamerge.log.replay.load import differences_of, load
+from deltamerge.log.replay.segment import all_commits, checksum_name, commit_version, find_segment, is_commit, log_files
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.storage import ObjectInfo, Store, open_store
 
@@ -69,9 +69,10 @@ class DeltaLog:
     def _caught_up(self) -> Snapshot | None:
         """The kept snapshot with newer commits applied; None when it must be loaded anew."""
         kept = self._newest
-        if kept is None or kept.tip is None:
+        if kept is None or kept.tip is None or kept.contradicted:
             return None
-        listed = {commit_version(info): info for info in all_commits(self.store, kept.version)}
+        files = log_files(self.store, kept.version)
+        listed = {commit_version(info): info for info in files if is_commit(info)}
         tip = listed.pop(kept.version, None)
         if tip is None or tip.etag != kept.tip.etag:
             return None
@@ -80,7 +81,8 @@ class DeltaLog:
             if commit is None:
                 return None
             kept = kept.advance(commit)
-        return kept
+        checksum = next((info for info in files if info.name == checksum_name(kept.version)), None) if listed else None
+        return None if differences_of(self.store, checksum, kept) else kept
 
 
 def open_log(location: str, options: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None) -> DeltaLog:

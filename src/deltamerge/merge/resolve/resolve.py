@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deltamerge.errors import AnalysisError, UnsupportedTableError
+from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.resolve.assignments import (
     SOURCE,
@@ -120,6 +121,7 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     verify(spec)
     check_schema(spec.known_schema, snapshot)
     check_writable(snapshot.protocol, snapshot.metadata, snapshot.store.url)
+    check_sound(snapshot)
     _check_append_only(spec, snapshot)
     evolves = may_evolve(spark, spec)
     spec = with_alias(spec, evolves)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from deltamerge.errors import CorruptTableError
 from deltamerge.log.commit.checkpoint_write import write_checkpoint
 from deltamerge.log.commit.transaction import Proposal, commit
 from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.checksum import checksum_value, write_checksum
 from deltamerge.log.replay.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileSet, table_of
-from deltamerge.log.replay.segment import checksum_name
+from deltamerge.log.replay.segment import checksum_name, commit_name
+from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.actions import AddFile, Protocol
 from tests.unit.log import building
 from tests.unit.log.building import add, create, load, metadata, paths, remove
@@ -82,6 +84,24 @@ def test_a_contradiction_is_told(tmp_path: Path, key: str, caplog: pytest.LogCap
     with caplog.at_level(logging.WARNING, "deltamerge.log"):
         assert paths(load(store)) == ["a"]
     assert f"differs from its checksum file in {key}" in caplog.text
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_nothing_is_written_onto_a_version_that_its_checksum_contradicts(tmp_path: Path, kept: bool) -> None:
+    log = DeltaLog(create(tmp_path, add("a")))
+    if kept:
+        log.snapshot()
+    building.commit(tmp_path, 1, add("b"), add("c"))
+    write_checksum(load(log.store))
+    building.commit(tmp_path, 1, add("b"))  # the file was shortened
+    found = log.snapshot()
+    assert paths(found) == ["a", "b"]
+    with pytest.raises(CorruptTableError, match=r"version 1 differs from .*1\.crc in numFiles, tableSizeBytes") as caught:
+        commit(found, Proposal("WRITE", [AddFile("d", {}, 7, 1)]))
+    assert caught.value.condition == "DELTA_TXN_LOG_FAILED_INTEGRITY"
+    assert log.store.info(commit_name(2)) is None
+    building.commit(tmp_path, 1, add("b"), add("c"))  # the file is restored
+    assert commit(log.snapshot(), Proposal("WRITE", [AddFile("d", {}, 7, 1)])).snapshot.version == 2
 
 
 def wrong_checkpoint(root: Path) -> None:

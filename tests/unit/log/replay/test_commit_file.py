@@ -80,9 +80,16 @@ def test_windows_line_ends_are_passed_over() -> None:
     assert parse(json.dumps(add("a")) + "\r", json.dumps(add("b")) + "\r").adds.num_rows == 2
 
 
-def test_an_empty_commit_changes_nothing() -> None:
-    found = parse("")
-    assert (found.adds.num_rows, found.removes.num_rows, found.others) == (0, 0, ())
+@pytest.mark.parametrize("text", ["", "\n", " \n\n", "{}\n"])
+def test_a_commit_without_actions_is_refused(text: str) -> None:
+    with pytest.raises(CorruptTableError, match="it holds no action") as caught:
+        parse_commit(text.encode(), FILE, STORE)
+    assert caught.value.parameters["file"] == FILE.name
+
+
+def test_a_commit_that_only_says_who_made_it_changes_nothing() -> None:
+    found = parse({"commitInfo": {}})
+    assert (found.adds.num_rows, found.removes.num_rows) == (0, 0)
     assert not found.data_change
     assert found.info == {}
     assert found.metadata is None

@@ -104,7 +104,7 @@ def test_all_ways_to_a_version_lead_to_the_same_files(
         root = Path(folder)
         store = create(root)
         for version, change in enumerate(history, 1):
-            commit(root, version, *action_lines(change))
+            commit(root, version, {"commitInfo": {"operation": "WRITE"}}, *action_lines(change))
         snapshot = load(store, 0)
         for version in range(1, len(history) + 1):
             info = store.info(commit_name(version))
