@@ -74,10 +74,16 @@ def read_checkpoint(store: Store, files: CheckpointFiles) -> CheckpointState:
     try:
         chunks = tuple(_gathered([chunk for part in parts for chunk in part.adds]))
         removes = pa.concat_tables([part.removes for part in parts])
-        file_keys(removes)
+        _check_reconciled(chunks, file_keys(removes))
     except ValueError as error:
         raise _corrupt(store, first, first, str(error)) from error
     return CheckpointState(chunks, removes, tuple(action for part in parts for action in part.others))
+
+
+def _check_reconciled(chunks: Sequence[FileChunk], removed: pa.Array) -> None:
+    """Raise ValueError for a file that is there both as added and as removed: which is the later a checkpoint does not tell."""
+    if len(removed) and any(pc.any(pc.is_in(chunk.keys, removed)).as_py() for chunk in chunks):
+        raise ValueError("it was not reconciled, it holds a file both as added and as removed")
 
 
 def sidecars_of(store: Store, name: str) -> tuple[str, ...]:
@@ -117,8 +123,8 @@ def _read_json(data: bytes) -> _Part:
 def _read_parquet(data: bytes, columns: Sequence[str], again: StoredFile | None) -> _Part:
     file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
     schema = file.schema_arrow
-    if not {"add", "sidecar"} & set(schema.names):
-        raise ValueError("it has no column for files")
+    if not {*_SMALL, "add", "remove"} & set(schema.names):
+        raise ValueError("it has no column for actions")
     wanted = [name for kind in columns for name in _wanted(schema, kind)]
     adds, removes = [], [TOMBSTONE_SCHEMA.empty_table()]
     small: dict[str, list[Any]] = {kind: [] for kind in _SMALL}

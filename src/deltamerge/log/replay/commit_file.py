@@ -13,10 +13,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.replay.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, file_keys, table_of
-from deltamerge.log.replay.segment import commit_version
+from deltamerge.log.replay.paths import canonical_paths
+from deltamerge.log.replay.segment import commit_version, compacted_range
+from deltamerge.log.stats.struct import whole
 from deltamerge.protocol.table.actions import (
     KINDS,
     Action,
@@ -176,6 +179,7 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
     adds: list[Mapping[str, Any]] = []
     removes: list[Mapping[str, Any]] = []
     others: list[Action] = []
+    order: list[bool] = []  # of each file action in turn, whether it is an add
     has_actions, number = False, 0
     try:
         for parsed in json_lines(data):
@@ -187,8 +191,10 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
                 raise ValueError(f"one line holds the actions {' and '.join(known)}")
             if known == ["add"]:
                 adds.append(_required(value["add"], "path", "size"))
+                order.append(True)
             elif known == ["remove"]:
                 removes.append(_required(value["remove"], "path"))
+                order.append(False)
             elif (action := parse_action(value)) is not None:
                 others.append(action)
     except UNPARSABLE as error:
@@ -200,12 +206,46 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
             raise _corrupt(info.name, None, f"it has more than one {name} action", store)
     try:
         files = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
-        for table in files:
-            file_keys(table)
+        if compacted_range(info) is None:
+            files = _in_order(*files, order)
+        else:
+            _check_reconciled(*files, others)
     except UNPARSABLE as error:
         raise _corrupt(info.name, None, str(error), store) from error
     changed = any(bool(row.get("dataChange", True)) for row in (*adds, *removes))
     return CommitFile(commit_version(info), info, *files, tuple(others), changed)
+
+
+def _in_order(adds: pa.Table, removes: pa.Table, order: Sequence[bool]) -> tuple[pa.Table, pa.Table]:
+    """The files that a commit adds and removes; of one that it both adds and removes the last action counts.
+
+    The protocol has no such commits; so delta-spark reads them.
+    """
+    added, removed = file_keys(adds), file_keys(removes)
+    if not pc.any(pc.is_in(removed, added)).as_py():
+        return adds, removes
+    names = iter(added.to_pylist()), iter(removed.to_pylist())
+    is_added = {next(names[0] if is_add else names[1]): is_add for is_add in order}
+    kept = pa.array([is_added[key] for key in added.to_pylist()], pa.bool_())
+    gone = pa.array([not is_added[key] for key in removed.to_pylist()], pa.bool_())
+    return adds.filter(kept), removes.filter(gone)
+
+
+def _check_reconciled(adds: pa.Table, removes: pa.Table, others: Sequence[Action]) -> None:
+    """Raise ValueError when a log compaction holds actions of which a later one replaces an earlier one.
+
+    Which one is later it does not tell. Source: PROTOCOL.md, "Log Compaction Files" and "Action Reconciliation".
+    """
+    of_files = pa.concat_arrays([file_keys(adds), file_keys(removes)])
+    unique = {
+        "file": of_files,
+        "path": canonical_paths(whole(adds["path"])),
+        "txn": pa.array([action.app_id for action in others if isinstance(action, Txn)], pa.string()),
+        "domainMetadata": pa.array([action.domain for action in others if isinstance(action, DomainMetadata)], pa.string()),
+    }
+    for name, keys in unique.items():
+        if pc.count_distinct(keys).as_py() != len(keys):
+            raise ValueError(f"it was not reconciled, several of its actions are about one {name}")
 
 
 _KNOWN = frozenset(KINDS)

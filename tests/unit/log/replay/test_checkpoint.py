@@ -114,6 +114,22 @@ def test_the_parts_of_a_checkpoint_are_put_together(tmp_path: Path) -> None:
     assert state.others == (PROTOCOL, METADATA)
 
 
+def test_a_part_may_have_the_columns_of_its_own_actions_only(tmp_path: Path) -> None:
+    fields = pa.struct([("appId", pa.string()), ("version", pa.int64())])
+    removes = pa.array(
+        [{"path": "x", "deletionTimestamp": 7}], pa.struct([("path", pa.string()), ("deletionTimestamp", pa.int64())])
+    )
+    state = read_back(
+        tmp_path,
+        checkpoint_bytes(ADDS, TOMBSTONE_SCHEMA.empty_table(), OTHERS[:2]),
+        parquet(txn=pa.array([{"appId": "b", "version": 3}], fields)),
+        parquet(remove=removes),
+    )
+    assert adds_of(state).to_pylist() == ADDS.to_pylist()
+    assert state.removes["path"].to_pylist() == ["x"]
+    assert state.others == (PROTOCOL, METADATA, Txn("b", 3))
+
+
 def test_each_row_holds_one_action_and_no_file_is_a_data_change() -> None:
     table = pq.read_table(pa.BufferReader(checkpoint_bytes(ADDS, REMOVES, OTHERS)))
     rows = table.to_pylist()
@@ -172,6 +188,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, data: bytes) -> None:
         {"add": pa.array([{"path": "a", "size": "many"}])},
         {"protocol": pa.array([{"minReaderVersion": 1}])},
         {"txn": pa.array(["a"])},
+        {"future": pa.array(["a"])},
     ],
     ids=repr,
 )

@@ -96,6 +96,23 @@ def test_a_commit_that_only_says_who_made_it_changes_nothing() -> None:
     assert found.protocol is None
 
 
+@pytest.mark.parametrize(
+    ("actions", "added", "removed"),
+    [
+        ([remove("a"), add("a")], ["a"], []),
+        ([add("a"), remove("a")], [], ["a"]),
+        ([add("b"), add("a"), remove("a"), add("a"), remove("c")], ["b", "a", "a"], ["c"]),
+        ([add("a", deletionVector=vector("v")), remove("a")], ["a"], ["a"]),
+    ],
+)
+def test_of_a_file_that_is_added_and_removed_the_last_action_counts(
+    actions: list[Any], added: list[str], removed: list[str]
+) -> None:
+    found = parse(*actions)
+    assert found.adds["path"].to_pylist() == added
+    assert found.removes["path"].to_pylist() == removed
+
+
 def test_a_large_line_is_held_few_times() -> None:
     data = json.dumps(add("a", tags=dict.fromkeys("abcde", "x" * 8_000_000))).encode() + b"\n"
     tracemalloc.start()

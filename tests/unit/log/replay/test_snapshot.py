@@ -29,6 +29,7 @@ from tests.unit.log.building import (
     create,
     delete_commits,
     load,
+    log_file,
     metadata,
     paths,
     remove,
@@ -129,6 +130,37 @@ def test_a_removed_file_that_is_added_again_is_alive(tmp_path: Path) -> None:
     snapshot = load(store)
     assert live(snapshot) == {("a", None): 2}
     assert snapshot.tombstones.table.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [remove("b"), add("c")],
+        [remove("b"), add("b", deletionVector=vector("v"))],
+        [add("b", size=11), add("c")],
+        [{"txn": {"appId": "i", "version": 2}}, add("c")],
+        [{"domainMetadata": {"domain": "d", "configuration": "2"}}],
+    ],
+    ids=["file", "path", "file added twice", "transaction", "domain"],
+)
+def test_a_log_compaction_that_was_not_reconciled_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, later: list[Any]
+) -> None:
+    store = create(tmp_path, add("a"))
+    first = [{"txn": {"appId": "i", "version": 1}}, {"domainMetadata": {"domain": "d", "configuration": "1"}}, add("b")]
+    lines = [commit(tmp_path, version, *actions).read_text() for version, actions in ((1, first), (2, later))]
+    expected = load(store)
+    for text in (lines[0] + lines[1], lines[1] + lines[0]):
+        log_file(tmp_path, f"{1:020d}.{2:020d}.compacted.json").write_text(text)
+        found = load(store)
+        assert sorted(found.files.table().to_pylist(), key=key_of) == sorted(expected.files.table().to_pylist(), key=key_of)
+        assert (found.txns, found.domains) == (expected.txns, expected.domains)
+    assert "it was not reconciled" in caplog.text
+    commit(tmp_path, 3, add("z"))
+    for version in (1, 2):
+        log_file(tmp_path, f"{version:020d}.json").unlink()
+    with pytest.raises(CorruptTableError, match="it was not reconciled"):
+        load(store)
 
 
 def test_a_vector_buries_the_file_without_it(tmp_path: Path) -> None:
