@@ -5,7 +5,7 @@ The versions that the table has decide which rows are merged, so that these are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltamerge.budgets import current_budgets
@@ -28,7 +28,7 @@ from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark, nullable_schema, spark_type
-from deltamerge.spark.session.settings import case_sensitive, time_zone
+from deltamerge.spark.session.settings import case_sensitive, pads_chars, time_zone
 from deltamerge.spark.source.evaluate import evaluate
 from deltamerge.spark.source.facts import Source
 from deltamerge.spark.source.inspect import Inspection, inspect_source
@@ -95,6 +95,8 @@ def merge_history(
     columns = _resolved(history, given, snapshot.schema, case_sensitive(spark))
     rules = Rules(tuple(field.name for _, field in columns.keys), len(columns.values), columns.tracked, history.ignores_late)
     changes = changes_frame(source, _casts(spark, columns, rules))
+    # Changes and versions have their blanks; the table's keys may be read without.
+    widths = {} if pads_chars(spark, snapshot.schema) else _widths(columns.keys)
     kept: dict[int, Source] = {}
 
     def source_at(read: Snapshot) -> Frame:
@@ -107,7 +109,7 @@ def merge_history(
 
     spec = MergeSpec(
         staged_frame(changes, _named(empty_frame(spark, snapshot.schema), columns, rules), rules),
-        _condition(columns, rules.match_columns),
+        _condition(columns, rules.match_columns, widths),
         _clauses(history, columns, rules),
         _TARGET,
         _SOURCE,
@@ -128,7 +130,7 @@ def _versions(spark: Session, snapshot: Snapshot, columns: _Columns, rules: Rule
     """The versions that a snapshot has of the changes' keys, open or closed, and perhaps of others."""
     probe = MergeSpec(
         changes.frame,
-        _condition(columns, rules.key_columns),
+        _condition(columns, rules.key_columns, {}),
         (Clause(Side.MATCHED, Action.DELETE),),
         _TARGET,
         _SOURCE,
@@ -143,7 +145,7 @@ def _rows(spark: Session, files: FileFacts, names: Sequence[tuple[str, str]]) ->
     snapshot, keys = files.snapshot, files.row_filter
     schema = snapshot.schema.select([*{name for name, _ in names}, *(keys.columns if keys else ())])
     tasks = file_tasks(snapshot, files.table, zone=time_zone(spark))
-    spec = scan_spec(snapshot, schema, keys)
+    spec = scan_spec(snapshot, schema, keys, padded=pads_chars(spark, schema))
     return scan_frame(spark, spec, nullable_schema(schema), tasks, files.sizes.tolist(), files.rows)
 
 
@@ -162,7 +164,7 @@ def _table_columns(columns: _Columns, rules: Rules) -> list[tuple[str, str]]:
 def _casts(spark: Session, columns: _Columns, rules: Rules) -> list[tuple[str, Cast]]:
     """The source's columns as changes have them. Raises AnalysisError for a type that can't become the table's."""
     pairs = [*columns.keys, *columns.values, (columns.effective, columns.valid_from)]
-    widths = {text.path[0]: text.length for text in sized_texts(StructType(tuple(f for _, f in pairs))) if text.padded}
+    widths = _widths(pairs)
     found = [
         Cast(given.name, spark_type(given.type), spark_type(wanted.type), wanted.name, _width(wanted, widths))
         for given, wanted in pairs
@@ -171,13 +173,26 @@ def _casts(spark: Session, columns: _Columns, rules: Rules) -> list[tuple[str, C
     return list(zip([*rules.key_columns, *rules.value_columns, SINCE], found, strict=True))
 
 
-def _width(field: StructField, widths: dict[str, int]) -> int:
+def _widths(pairs: Iterable[tuple[StructField, StructField]]) -> dict[str, int]:
+    """The lengths of the table's CHAR columns."""
+    return {text.path[0]: text.length for text in sized_texts(StructType(tuple(f for _, f in pairs))) if text.padded}
+
+
+def _width(field: StructField, widths: Mapping[str, int]) -> int:
     return widths.get(field.name, 0) if isinstance(field.type, PrimitiveType) else 0
 
 
-def _condition(columns: _Columns, names: Sequence[str]) -> Expression:
-    parts = [f"{_target(field)} = {_source(name)}" for (_, field), name in zip(columns.keys, names, strict=True)]
+def _condition(columns: _Columns, names: Sequence[str], widths: Mapping[str, int]) -> Expression:
+    """Whether the keys are equal; the table's get blanks up to `widths`."""
+    parts = [
+        f"{_with_blanks(_target(field), _width(field, widths))} = {_source(name)}"
+        for (_, field), name in zip(columns.keys, names, strict=True)
+    ]
     return from_user(" AND ".join(parts))
+
+
+def _with_blanks(name: str, width: int) -> str:
+    return f"CASE WHEN length({name}) < {width} THEN rpad({name}, {width}, ' ') ELSE {name} END" if width else name
 
 
 def _clauses(history: History, columns: _Columns, rules: Rules) -> tuple[Clause, ...]:

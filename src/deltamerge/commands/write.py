@@ -37,7 +37,7 @@ from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.schema import from_spark, shown_schema
-from deltamerge.spark.session.settings import engine_name
+from deltamerge.spark.session.settings import engine_name, limits_texts
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import write_spec
@@ -152,7 +152,8 @@ def _written(frame: Frame, snapshot: Snapshot, identities: Sequence[Identity] = 
     demands = demands_of(snapshot.schema, snapshot.metadata.configuration)
     check_demands(frame.sparkSession, snapshot.schema, demands)
     rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, demands, identities)
-    result = collect(data_frame(rows, write_spec(snapshot)), f"deltamerge: write into {snapshot.store.url}")
+    spec = write_spec(snapshot, limited=limits_texts(frame.sparkSession, snapshot.schema))
+    result = collect(data_frame(rows, spec), f"deltamerge: write into {snapshot.store.url}")
     return [file for _, file in added_files(result, snapshot.schema)]
 
 

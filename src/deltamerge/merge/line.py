@@ -33,7 +33,7 @@ from deltamerge.merge.settings import (
 )
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import known_settings
+from deltamerge.spark.session.settings import known_settings, pads_chars
 from deltamerge.spark.source.evaluate import ReadingStep, evaluate
 from deltamerge.spark.source.facts import Source
 from deltamerge.spark.source.inspect import InspectedSource, Inspection, inspect_source
@@ -123,7 +123,7 @@ def planned(spark: Session, snapshot: Snapshot, spec: MergeSpec, rereads: str | 
     Raises AnalysisError, InvalidArgumentError, UnsupportedTableError.
     """
     resolved = resolve(spark, spec, snapshot)
-    resolved = without_unchanged(resolved) if spec.skips_unchanged else resolved
+    resolved = without_unchanged(resolved, pads_chars(spark, resolved.schema)) if spec.skips_unchanged else resolved
     wishes = Wishes(strategy_of(spark), rewrite_share_of(spark, snapshot), retries_of(spark, spec) > 0)
     logical = logical_plan(resolved, wishes)
     return replace(logical, rereads=rereads or logical.rereads)

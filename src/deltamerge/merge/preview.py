@@ -15,6 +15,7 @@ from deltamerge.merge.resolve.resolve import ResolvedClause
 from deltamerge.merge.statement.clauses import Action
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.spark.session.jobs import in_process
+from deltamerge.spark.session.settings import pads_chars
 from deltamerge.spark.stages.target import scan_spec
 from deltamerge.worker.scan.scan import FILE, ROW, row_at
 from deltamerge.worker.write.rewrite import CLAUSE
@@ -126,8 +127,9 @@ def _before(work: Work, clause: ResolvedClause, row: Row) -> Row | None:
     resolved = work.logical.resolved
     wanted = clause.assigned | set(resolved.scope.used([resolved.spec.condition], "target"))
     schema = resolved.snapshot.schema.select([name for name in resolved.snapshot.schema.names if name in wanted])
+    spec = scan_spec(resolved.snapshot, schema, None, padded=pads_chars(work.spark, schema))
     with in_process():
-        return row_at(scan_spec(resolved.snapshot, schema, None), work.tasks[row[FILE]], row[ROW])
+        return row_at(spec, work.tasks[row[FILE]], row[ROW])
 
 
 def _after(clause: ResolvedClause, row: Row) -> Row | None:

@@ -13,7 +13,7 @@ from deltamerge.merge.resolve.evolve import AUTO_MERGE
 from deltamerge.merge.statement.clauses import Batch, MergeSpec
 from deltamerge.spark.session.adapter import names_of_settings
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import CASE_SENSITIVE, TIME_ZONE, setting
+from deltamerge.spark.session.settings import CASE_SENSITIVE, CHAR_AS_STRING, READ_SIDE_PADDING, TIME_ZONE, setting
 from deltamerge.spark.source.inspect import READ_SETTINGS
 
 STRATEGY = "spark.deltamerge.strategy"
@@ -24,8 +24,9 @@ _OWN = "spark.deltamerge."
 _KNOWN = (STRATEGY, SHARE, RETRIES, SYNC)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+_SESSION = (CASE_SENSITIVE, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING)
 # All that a merge asks of the session, which is read together.
-SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, CASE_SENSITIVE, TIME_ZONE, *READ_SETTINGS)
+SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, *_SESSION, *READ_SETTINGS)
 _ALIASES = {
     "arrow": Strategy.BROADCAST,
     "route": Strategy.RANGE_EXCHANGE,

@@ -17,6 +17,7 @@ from deltamerge.merge.execute.work import Work
 from deltamerge.protocol.schema.types import StructType, arrow_type
 from deltamerge.protocol.values.widths import is_fixed, width
 from deltamerge.spark.session.jobs import attempt, in_process
+from deltamerge.spark.session.settings import pads_chars
 from deltamerge.spark.stages.scan import MATCHED_TYPE, match_frame
 from deltamerge.spark.stages.target import scan_spec
 from deltamerge.worker.entry import Room, candidates
@@ -72,7 +73,9 @@ def match(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | Not
     assert files.key_ids is not None
     keys = set(files.lookup.columns)
     names = [f.name for f in files.snapshot.schema if f.name in keys or columns.find(f.name, case_sensitive=True)]
-    spec = scan_spec(files.snapshot, files.snapshot.schema.select(names), files.lookup, with_key_ids=True, others=others)
+    schema = files.snapshot.schema.select(names)
+    padded = pads_chars(work.spark, schema)
+    spec = scan_spec(files.snapshot, schema, files.lookup, with_key_ids=True, others=others, padded=padded)
     if others is not None and not narrows(others, spec.schema) and _are_too_many(work):
         return TooLarge(f"the files have more than {budgets.match_rows:,} rows, and all of them are looked at")
     found = _scanned(work, spec, most_bytes)

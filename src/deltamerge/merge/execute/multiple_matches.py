@@ -11,6 +11,7 @@ from deltamerge.errors import MultipleMatchError
 from deltamerge.merge.execute.work import Work
 from deltamerge.merge.statement.clauses import Side
 from deltamerge.spark.session.schema import nullable_schema, to_spark
+from deltamerge.spark.session.settings import pads_chars
 from deltamerge.spark.stages.changes import ChangeQuery
 from deltamerge.spark.stages.collisions import collision_count, collision_rows
 from deltamerge.spark.stages.scan import scan_frame
@@ -24,7 +25,7 @@ def change_query(work: Work) -> ChangeQuery:
     logical, files, program = work.logical, work.files, work.logical.program
     scope = logical.resolved.scope
     schema = scope.target.select(list(logical.target_columns))
-    spec = scan_spec(files.snapshot, schema, files.row_filter)
+    spec = scan_spec(files.snapshot, schema, files.row_filter, padded=pads_chars(work.spark, schema))
     # Without an equality to join by all rows of one side are broadcast, and the table's keys are the smaller one; told of many
     # Spark would read the table again for each part of the source.
     rows = 0 if logical.has_equi_condition is False else files.rows

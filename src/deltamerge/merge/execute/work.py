@@ -13,7 +13,7 @@ from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.merge.statement.clauses import Side
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import time_zone
+from deltamerge.spark.session.settings import limits_texts, time_zone
 from deltamerge.spark.source.facts import Source
 from deltamerge.spark.stages.target import file_tasks, write_spec
 from deltamerge.worker.scan.scan import FileTask
@@ -74,7 +74,7 @@ def work_on(
     columns = None if logical.only_inserts else tracking_columns(snapshot.protocol, snapshot.metadata)
     counted = files.counted_rows if logical.rewrite_share or logical.by_source is not None else None
     tasks = file_tasks(snapshot, files.table, time_zone(spark), counted, tracked=columns is not None)
-    written = write_spec(after, budgets)
+    written = write_spec(after, budgets, limits_texts(spark, after.schema))
     # Where the merge changes a partition column's type, its values are written otherwise than they are read.
     rewritten = tasks
     if after.partition_schema != snapshot.partition_schema:

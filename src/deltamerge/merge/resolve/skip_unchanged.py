@@ -16,20 +16,25 @@ from deltamerge.spark.expressions.unchanged import Assignment, narrowed
 from deltamerge.spark.session.schema import spark_type
 
 
-def without_unchanged(resolved: ResolvedMerge) -> ResolvedMerge:
-    """The merge with its UPDATE clauses applying to rows that they change, as Spark's `<=>` tells values apart."""
-    clauses = tuple(_narrowed(resolved, clause) for clause in resolved.clauses)
+def without_unchanged(resolved: ResolvedMerge, pads: bool) -> ResolvedMerge:
+    """The merge with its UPDATE clauses applying to rows that they change, as Spark's `<=>` tells values apart.
+
+    `pads` says that CHAR values of the table are read with their blanks.
+    """
+    clauses = tuple(_narrowed(resolved, clause, pads) for clause in resolved.clauses)
     return replace(resolved, clauses=clauses, asked=resolved.clauses)
 
 
-def _narrowed(resolved: ResolvedMerge, clause: ResolvedClause) -> ResolvedClause:
+def _narrowed(resolved: ResolvedMerge, clause: ResolvedClause, pads: bool) -> ResolvedClause:
     updates = clause.action is Action.UPDATE
     before = [c for c in resolved.of(clause.side) if c.number < clause.number and c.action is Action.UPDATE]
     if clause.side is Side.NOT_MATCHED or not (before or updates):
         return clause
     decided = [c.condition for c in before if c.condition is not None]
     update = (
-        [_assignment(resolved, value) for value in clause.values if _can_change(resolved, clause, value)] if updates else None
+        [_assignment(resolved, value, pads) for value in clause.values if _can_change(resolved, clause, value)]
+        if updates
+        else None
     )
     return replace(clause, condition=narrowed(clause.condition, decided, update))
 
@@ -42,13 +47,14 @@ def _can_change(resolved: ResolvedMerge, clause: ResolvedClause, value: ColumnVa
     return not itself and value.column not in clause.computed
 
 
-def _assignment(resolved: ResolvedMerge, value: ColumnValue) -> Assignment:
+def _assignment(resolved: ResolvedMerge, value: ColumnValue, pads: bool) -> Assignment:
     before = resolved.snapshot.schema.find(value.column, case_sensitive=True)
     after = resolved.schema.find(value.column, case_sensitive=True)
     alike = before is not None and after is not None and before.type == after.type and not _has_map(after.type)
     old = from_name(resolved.scope.target_alias, value.column) if alike else None
     wanted = value.type if after is None else spark_type(after.type)
-    blanks = 0 if after is None else sum(t.length for t in sized_texts(StructType((after,))) if t.padded and len(t.path) == 1)
+    sized = sized_texts(StructType((after,))) if pads and after is not None else []
+    blanks = sum(text.length for text in sized if text.padded and len(text.path) == 1)
     return Assignment(value.column, value.value, value.type, wanted, old, blanks)
 
 

@@ -20,7 +20,7 @@ from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import shown_schema, to_spark
-from deltamerge.spark.session.settings import time_zone
+from deltamerge.spark.session.settings import pads_chars, time_zone
 from deltamerge.spark.stages.scan import scan_frame
 from deltamerge.spark.stages.target import file_place, scan_spec, vector_at
 from deltamerge.worker.scan.scan import FileTask
@@ -41,7 +41,7 @@ def feed_frame(spark: Session, feed: Feed) -> Frame:
         return empty_frame(spark, schema)
     partitions = _Partitions(feed.snapshot, time_zone(spark))
     tasks = [_task(number, file, feed.snapshot, partitions) for number, file in enumerate(feed.files)]
-    stored = scan_spec(feed.snapshot, feed.snapshot.schema, None)
+    stored = scan_spec(feed.snapshot, feed.snapshot.schema, None, padded=pads_chars(spark, feed.snapshot.schema))
     spec = replace(stored, schema=pa.schema([*stored.schema, _KIND, _VERSION, _TIME]))
     frame = scan_frame(spark, spec, to_spark(schema), tasks, [file.size for file in feed.files])
     return frame.select(*[F.col(quoted(name)) for name in schema.names])

@@ -21,7 +21,7 @@ from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import shown_schema, spark_type, to_spark
-from deltamerge.spark.session.settings import time_zone
+from deltamerge.spark.session.settings import pads_chars, time_zone
 from deltamerge.spark.stages.scan import scan_frame
 from deltamerge.spark.stages.target import file_tasks, scan_spec
 
@@ -96,6 +96,6 @@ def arrow_frame(spark: Session, snapshot: Snapshot, files: pa.Table | None = Non
     files = snapshot.files.table() if files is None else files
     schema = shown_schema(snapshot.schema)
     tasks = file_tasks(snapshot, files, time_zone(spark))
-    spec = scan_spec(snapshot, snapshot.schema, None)
+    spec = scan_spec(snapshot, snapshot.schema, None, padded=pads_chars(spark, snapshot.schema))
     frame = scan_frame(spark, spec, to_spark(schema), tasks, files["size"].to_pylist())
     return frame.select(*[F.col(quoted(name)) for name in schema.names])

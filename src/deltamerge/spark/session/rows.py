@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -12,3 +13,10 @@ from deltamerge.spark.session.frames import Frame, Session
 def one_row(spark: Session, values: Mapping[str, int | str]) -> Frame:
     """A frame of one row of long and string columns."""
     return spark.createDataFrame(pa.table({name: pa.array([value]) for name, value in values.items()}))
+
+
+@lru_cache(maxsize=8)
+def bare_row(spark: Session) -> Frame:
+    """A row whose column no expression names. To Spark's optimizer a lateral query of it is a projection, no join."""
+    frame: Frame = spark.sql("SELECT 1 AS __deltamerge_one")
+    return frame

@@ -8,6 +8,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+from deltamerge.protocol.schema.char_varchar import sized_texts
+from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.session.adapter import is_connect, read_settings
 from deltamerge.spark.session.frames import Session
 
@@ -55,6 +57,7 @@ def described(spark: Session, text: str) -> Iterator[None]:
 
 _KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("known settings", default=MappingProxyType({}))
 CASE_SENSITIVE, TIME_ZONE = "spark.sql.caseSensitive", "spark.sql.session.timeZone"
+READ_SIDE_PADDING, CHAR_AS_STRING = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarcharAsString"
 
 
 @contextlib.contextmanager
@@ -77,6 +80,26 @@ def setting(spark: Session, key: str, default: str) -> str:
 def case_sensitive(spark: Session) -> bool:
     """Whether names are told apart by case."""
     return setting(spark, CASE_SENSITIVE, "false").lower() == "true"
+
+
+def pads_chars(spark: Session, schema: StructType) -> bool:
+    """Whether the CHAR values of a schema get their blanks where they are read, as Spark's settings say; False if it has none.
+
+    Spark has delta-spark's scans pad them, too: in the files they are as they were given.
+    """
+    if not any(text.padded for text in sized_texts(schema)):
+        return False
+    return setting(spark, READ_SIDE_PADDING, "true").lower() == "true" and not _are_strings(spark)
+
+
+def limits_texts(spark: Session, schema: StructType) -> bool:
+    """Whether the lengths of CHAR and VARCHAR bind what is written, as Spark's settings say; False if a schema has none."""
+    return bool(sized_texts(schema)) and not _are_strings(spark)
+
+
+def _are_strings(spark: Session) -> bool:
+    """Whether CHAR and VARCHAR are no more than STRING."""
+    return setting(spark, CHAR_AS_STRING, "false").lower() == "true"
 
 
 def time_zone(spark: Session) -> str:

@@ -17,18 +17,20 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.casts import assigned, same_type
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, local_frame
+from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.stages.changes import ClauseQuery, clause_number
 from deltamerge.worker.scan.outcomes import NotThisWay
 
 INDEX, HOLDS, NUMBER = "__deltamerge_index", "__deltamerge_holds", "__deltamerge_number"
-_QUESTION = "__deltamerge_question"
+_QUESTION, _PLACE = "__deltamerge_question", "__deltamerge_place"
 Rows = tuple[str, StructType, pa.Table]
 
 
@@ -56,13 +58,9 @@ def about_pairs(
 ) -> Question | None:
     """What `condition` and clauses make of each of `count` pairs of rows; without a condition all of them hold.
 
-    `source` and `target` are each an alias, a schema, and the rows of the pairs. None when the names can't be told apart.
+    `source` and `target` are each an alias, a schema, and the rows of the pairs. None when Spark can't resolve the names.
     """
-    aliases = {source[0].lower(), target[0].lower()}
-    if len(aliases) < 2 or any(name.lower() in aliases for _, schema, _ in (source, target) for name in schema.names):
-        return None
-    columns, fields = _structs(count, source, target)
-    frame = local_frame(spark, pa.table(columns), T.StructType(fields))
+    frame = _side_by_side(spark, count, source, target)
     try:
         return Question(_asked(frame, condition, clauses, schema), count)
     except AnalysisException:
@@ -99,26 +97,31 @@ def _index(count: int) -> pa.Array:
     return pa.array(np.arange(count, dtype=np.int64))
 
 
-def _structs(count: int, *sides: tuple[str, StructType, pa.Table]) -> tuple[dict[str, pa.Array], list[T.StructField]]:
-    """A column per side, named by its alias, with the side's columns as fields; and each column that only one side has.
+def _side_by_side(spark: Session, count: int, *sides: Rows) -> Frame:
+    """The pairs as rows of local data that has the columns of both sides, each qualified by its side's alias, as in a join.
 
-    `t.id` is then a field of the column `t`, and `id` the column that both sides would make ambiguous is not there.
+    They are columns, not fields of structs: Spark pads CHAR values for a comparison only where a column stands in it. A lateral
+    query of one row is a projection to Spark's optimizer, no join.
     """
-    columns: dict[str, pa.Array] = {INDEX: _index(count)}
-    fields = [T.StructField(INDEX, T.LongType())]
-    names = [name.lower() for _, schema, _ in sides for name in schema.names]
-    for alias, schema, table in sides:
-        if not len(schema):
-            continue
-        arrays = [column.combine_chunks() for column in table.columns]
-        columns[alias] = pa.StructArray.from_arrays(arrays, names=schema.names)
-        spark_fields = to_spark(schema).fields
-        fields.append(T.StructField(alias, T.StructType(spark_fields)))
-        for name, array, own in zip(schema.names, arrays, spark_fields, strict=True):
-            if names.count(name.lower()) == 1 and name not in columns:
-                columns[name] = array
-                fields.append(own)
-    return columns, fields
+    columns, fields = {INDEX: _index(count)}, [T.StructField(INDEX, T.LongType())]
+    queries = []
+    for side, (alias, schema, table) in enumerate(sides):
+        chosen = []
+        for place, (own, values) in enumerate(zip(to_spark(schema).fields, table.columns, strict=True)):
+            name = f"{_PLACE}_{side}_{place}"
+            columns[name] = values
+            fields.append(T.StructField(name, own.dataType, True, own.metadata))
+            chosen.append(_named(F.col(name).outer(), own))
+        if chosen:
+            queries.append(bare_row(spark).select(*chosen).alias(alias))
+    frame = local_frame(spark, pa.table(columns), T.StructType(fields))
+    return reduce(lambda pairs, query: pairs.lateralJoin(query), queries, frame)
+
+
+def _named(column: Column, field: T.StructField) -> Column:
+    """A column as the field of a schema, which may say that its texts have a length."""
+    sized = field.metadata.get(SIZED_TEXT)
+    return column.alias(field.name) if sized is None else column.alias(field.name, metadata={SIZED_TEXT: sized})
 
 
 def _asked(frame: Frame, condition: Expression | None, clauses: Sequence[ClauseQuery], schema: T.StructType) -> Frame:

@@ -130,15 +130,19 @@ def scan_spec(
     keys: KeyFilter | BloomFilter | None,
     with_key_ids: bool = False,
     others: Predicate | None = None,
+    padded: bool = True,
 ) -> ScanSpec:
-    """How to read columns of the table: the rows that pass the keys, and `others` for which a predicate may hold."""
+    """How to read columns of the table: the rows that pass the keys, and `others` for which a predicate may hold.
+
+    CHAR values are `padded` with blanks.
+    """
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
-    padded = tuple((text.path, text.length) for text in sized_texts(schema) if text.padded)
-    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, with_key_ids, others, padded)
+    widths = tuple((text.path, text.length) for text in sized_texts(schema) if text.padded and padded)
+    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, with_key_ids, others, widths)
 
 
-def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS) -> WriteSpec:
-    """How to write data files of the table."""
+def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS, limited: bool = True) -> WriteSpec:
+    """How to write data files of the table; the lengths of CHAR and VARCHAR bind where they are `limited`."""
     properties = snapshot.properties
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
     stats = stats_columns(snapshot.data_schema, properties, clustering_columns(snapshot))
@@ -150,7 +154,7 @@ def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS) -> WriteSpec:
         stats=_with_identities(stats, snapshot.data_schema),
         required=tuple(_required(snapshot.schema)),
         elements=tuple(null_free(snapshot.schema)),
-        lengths=tuple((text.path, text.length) for text in sized_texts(snapshot.schema)),
+        lengths=tuple((text.path, text.length) for text in sized_texts(snapshot.schema) if limited),
         codec=properties.compression,
         target_bytes=properties.target_file_size,
         prefix_length=properties.prefix_length(mode is not MappingMode.NONE),
