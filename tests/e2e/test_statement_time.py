@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.e2e.tables import content, make, source
+import deltamerge
+from deltamerge.errors import SourceLostError
+from deltamerge.exceptions import DeltaAnalysisException
+from deltamerge.merge import line
+from deltamerge.merge.execute.attempts import Ran
+from deltamerge.spark.source.facts import Source
+from tests.e2e.tables import LARGE_SOURCES, content, make, source
 
 OLD = datetime(2020, 1, 1)
 ROWS = [(1, OLD, "a"), (2, OLD, "a"), (3, OLD, "b")]
@@ -56,3 +64,94 @@ def test_the_search_condition_has_the_time_of_the_clauses(spark: SparkSession, t
     assert together.preview().strategy == "arrow"
     apart.execute()
     assert len(times(spark, tmp_path / "t") - {OLD}) == 1
+
+
+CLOCKS = {
+    "a": ("current_timestamp()", F.current_timestamp),
+    "b": ("now()", F.now),
+    "c": ("current_date()", F.current_date),
+    "d": ("localtimestamp()", F.localtimestamp),
+    "e": ("unix_timestamp()", F.unix_timestamp),
+}
+ALL_EQUAL = " AND ".join(f"s.{name} = {text}" for name, (text, _) in CLOCKS.items())
+IN_SQL = "SELECT id, " + ", ".join(f"{text} AS {name}" for name, (text, _) in CLOCKS.items()) + " FROM VALUES (2), (4) AS v(id)"
+
+
+def timed_source(spark: SparkSession) -> DataFrame:
+    return source(spark, "id int", [(2,), (4,)]).select("id", *[clock().alias(name) for name, (_, clock) in CLOCKS.items()])
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("form", ["text", "columns", "sql", "view"])
+def test_the_source_has_the_time_of_the_merge(
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], strategy: str, form: str, large: bool
+) -> None:
+    if large:
+        limit(**LARGE_SOURCES)
+    columns = "id int, at timestamp, w string"
+    table = make(spark, tmp_path / "t", columns, ROWS, properties={"delta.constraints.fresh": "at = now() OR w <> 'new'"})
+    if form in ("sql", "view"):
+        spark.sql(IN_SQL).createOrReplaceTempView("timed")
+        given = f"({IN_SQL})" if form == "sql" else "timed"
+        text = f"MERGE INTO delta.`{tmp_path / 't'}` AS t USING {given} AS s ON t.id = s.id AND s.a = now() "
+        text += f"WHEN MATCHED AND {ALL_EQUAL} THEN UPDATE SET at = s.b, w = CASE WHEN s.b = current_timestamp THEN 'new' END "
+        text += f"WHEN NOT MATCHED AND {ALL_EQUAL} THEN INSERT (id, at, w) VALUES (s.id, now(), if(s.a = now(), 'new', 'old')) "
+        text += "WHEN NOT MATCHED BY SOURCE AND t.at < now() THEN UPDATE SET at = now(), w = 'new'"
+        deltamerge.sql(spark, text)
+    else:
+        equal = ALL_EQUAL if form == "text" else reduce(and_, [F.col(f"s.{n}") == clock() for n, (_, clock) in CLOCKS.items()])
+        new: Any = "if(s.b = current_timestamp, 'new', 'old')"
+        new = new if form == "text" else F.when(F.col("s.b") == F.col("current_timestamp"), F.lit("new")).otherwise("old")
+        merge = table.merge(timed_source(spark).alias("s"), F.expr("t.id = s.id") & (F.col("s.a") == F.now()))
+        merge = merge.whenMatchedUpdate(equal, {"at": "s.b", "w": new})
+        merge = merge.whenNotMatchedInsert(equal, {"id": "s.id", "at": F.expr("now()"), "w": new})
+        merge = merge.whenNotMatchedBySourceUpdate("t.at < now()", {"at": F.current_timestamp(), "w": "'new'"})
+        merge.preview()
+        merge.execute()
+    found = content(spark, tmp_path / "t")
+    assert [(id, w) for id, _, w in found] == [(1, "new"), (2, "new"), (3, "new"), (4, "new")]
+    assert len({at for _, at, _ in found}) == 1
+    assert found[0][1] > OLD
+
+
+def test_a_source_that_is_read_again_has_the_new_time_of_the_clauses(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: list[Source]
+) -> None:
+    table = make(spark, tmp_path / "t", "id int, at timestamp, w string", ROWS)
+    run_attempts = line.run_attempts
+
+    def lost_once(*given: Any) -> Ran:
+        if len(sources) == 1:
+            raise SourceLostError("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Rows are lost.")
+        return run_attempts(*given)
+
+    monkeypatch.setattr(line, "run_attempts", lost_once)
+    merge = table.merge(timed_source(spark).alias("s"), "t.id = s.id").whenMatchedUpdate("s.a = now()", {"at": "now()"})
+    assert merge.run().updated == 1
+    first, second = (source.time for source in sources)
+    assert first is not None
+    assert second is not None
+    assert second > first
+    micros = deltamerge.read(spark, str(tmp_path / "t")).where("id = 2").select(F.unix_micros("at")).collect()
+    assert micros[0][0] == second
+
+
+def test_what_asks_for_the_time_out_of_sight_is_refused_where_the_source_asks_too(
+    spark: SparkSession, tmp_path: Path, untouchable: DataFrame
+) -> None:
+    table = make(spark, tmp_path / "t", "id int, at timestamp, w string", ROWS)
+    spark.sql("SELECT now() AS at").createOrReplaceTempView("clock")
+    hidden = "(SELECT max(at) FROM clock)"
+    merge = table.merge(untouchable.select("id", F.now().alias("ts")).alias("s"), "t.id = s.id")
+    with pytest.raises(DeltaAnalysisException, match=r"DELTAMERGE_TIME_OUT_OF_SIGHT\b.*max\(at\)"):
+        merge.whenMatchedUpdate(set={"at": hidden}).execute()
+    plain = table.merge(source(spark, "id int", [(2,)]), "t.id = s.id").whenMatchedUpdate(set={"at": hidden})
+    assert plain.run().updated == 1
+
+
+def test_columns_and_functions_of_the_session_come_before_the_time(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", "id int, at timestamp, w string", ROWS)
+    changes = timed_source(spark).withColumn("current_date", F.lit("mine")).alias("s")
+    merge = table.merge(changes, "t.id = s.id AND s.a = now()")
+    merge.whenMatchedUpdate(set={"w": "concat(current_date, s.c = current_date())"}).execute()
+    assert content(spark, tmp_path / "t")[1][2] == "minetrue"

@@ -19,7 +19,9 @@ from deltamerge.merge.plan.choose import Facts, choose, large_source, may_be_exc
 from deltamerge.merge.plan.latest import chosen_rows
 from deltamerge.merge.plan.logical import LogicalPlan, Wishes, logical_plan
 from deltamerge.merge.plan.physical import PhysicalPlan
+from deltamerge.merge.plan.program import compile_clauses
 from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_bounds, prune_by_source
+from deltamerge.merge.resolve.one_time import at_time, shares_time
 from deltamerge.merge.resolve.resolve import resolve
 from deltamerge.merge.resolve.skip_unchanged import without_unchanged
 from deltamerge.merge.settings import (
@@ -92,6 +94,7 @@ def merge(
                     source, files, readings = _evaluated(logical, budgets)
                 else:
                     files, readings = prune_by_source(logical, prune(logical), source), ()
+                logical = _at_time(spark, logical, source.time)
                 ready = time.perf_counter()
                 plan = replace(choose(logical, Facts(source.facts, files), budgets), readings=readings)
                 log.info(
@@ -145,7 +148,7 @@ class Prospect:
 
 def prospect_of(logical: LogicalPlan, budgets: Budgets) -> Prospect:
     """What is known of a merge without a job."""
-    files = prune(logical)
+    files, rows = prune(logical), chosen_rows(logical)
     wanted = Inspection(
         logical.source_columns,
         data_store(logical.resolved.snapshot.store),
@@ -153,8 +156,9 @@ def prospect_of(logical: LogicalPlan, budgets: Budgets) -> Prospect:
         logical.rereads is None,
         may_be_exchanged(logical, budgets),
         large_source(files, budgets),
+        shares_time(rows.sparkSession, logical.resolved, rows),
     )
-    source = inspect_source(chosen_rows(logical), wanted, budgets)
+    source = inspect_source(rows, wanted, budgets)
     bounds = source.facts.bounds
     by_bounds = files if bounds is None else prune_by_bounds(logical, files, bounds)
     return Prospect(source, files, by_bounds, choose(logical, Facts(source.facts, by_bounds), budgets))
@@ -166,6 +170,14 @@ def _evaluated(logical: LogicalPlan, budgets: Budgets) -> tuple[Source, FileFact
     source = evaluate(prospect.source, prospect.plan.readings, logical.bounded, budgets)
     files = prospect.by_bounds if source.facts.is_read_unevaluated else prune_by_source(logical, prospect.files, source)
     return source, files, prospect.plan.readings
+
+
+def _at_time(spark: Session, logical: LogicalPlan, micros: int | None) -> LogicalPlan:
+    """The merge with its expressions at the time at which the source was evaluated; None leaves them as they are."""
+    if micros is None:
+        return logical
+    resolved = at_time(spark, logical.resolved, micros)
+    return replace(logical, resolved=resolved, program=compile_clauses(resolved))
 
 
 @dataclass(frozen=True)

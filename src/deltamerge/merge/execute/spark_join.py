@@ -52,7 +52,7 @@ def _fitting(rows: Frame, logical: LogicalPlan) -> Frame:
     computed = {
         name: [clause.number for clause in resolved.clauses if name in clause.computed] for name, _ in resolved.demands.generated
     }
-    return fitting(rows, resolved.schema, resolved.demands, computed, written)
+    return fitting(rows, resolved.schema, resolved.demands, computed, written, resolved.clock)
 
 
 def _tasks(work: Work) -> tuple[int, int]:

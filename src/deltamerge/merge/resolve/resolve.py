@@ -38,6 +38,7 @@ from deltamerge.spark.expressions.binding import Named, unbound
 from deltamerge.spark.expressions.casts import check_casts, keeping, lacks_fields, with_fields
 from deltamerge.spark.expressions.constraints import check_demands, columns_in
 from deltamerge.spark.expressions.expression import Expression, as_condition, from_name, null
+from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.frames import Session, SparkType
 from deltamerge.spark.session.schema import from_spark, spark_type
 from deltamerge.spark.session.settings import case_sensitive
@@ -81,7 +82,8 @@ class ResolvedMerge:
     """A merge that can run: everything is named, typed and allowed.
 
     `schema` is the target's after the merge; `metadata` is the table's after the merge, None when it stays. `asked` are the
-    clauses as they were given where `clauses` apply to fewer rows.
+    clauses as they were given where `clauses` apply to fewer rows. `clock` is the time that the expressions have, if they were
+    given one.
     """
 
     spec: MergeSpec
@@ -92,6 +94,7 @@ class ResolvedMerge:
     demands: Demands = NO_DEMANDS
     metadata: Metadata | None = None
     asked: tuple[ResolvedClause, ...] | None = None
+    clock: Clock | None = None
 
     @cached_property
     def after(self) -> Snapshot:

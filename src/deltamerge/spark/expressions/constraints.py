@@ -15,6 +15,7 @@ from deltamerge.errors import ConstraintError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.constraints import Check, Demands
 from deltamerge.spark.expressions.analysis import empty_frame, plain_message
+from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import spark_type
@@ -22,13 +23,20 @@ from deltamerge.spark.sql.text import united, words_of
 from deltamerge.worker.scan.row_errors import Refused
 
 
-def demanded(rows: Frame, schema: StructType, demands: Demands, computed: Mapping[str, Column], written: Column) -> Frame:
+def demanded(
+    rows: Frame,
+    schema: StructType,
+    demands: Demands,
+    computed: Mapping[str, Column],
+    written: Column,
+    clock: Clock | None = None,
+) -> Frame:
     """Rows with their generated columns, refused when one violates a check; columns are found by the schema's names.
 
     `computed` says for which rows a generated column is computed; in others it was given, and must fit. `written` says
-    which rows are written at all: others demand nothing.
+    which rows are written at all: others demand nothing. Expressions that ask for the time get that of the `clock`.
     """
-    texts = dict(demands.generated)
+    texts = {name: clock.text(text) if clock else text for name, text in demands.generated}
     types = {field.name: spark_type(field.type) for field in schema}
     columns = []
     for name in rows.columns:
@@ -43,7 +51,7 @@ def demanded(rows: Frame, schema: StructType, demands: Demands, computed: Mappin
     carried = F.col(quoted(carrier))
     computes = [Check("Generated Column", f"{quoted(name)} <=> {value}") for name, value in fitting]
     for check in reversed([*demands.checks, *computes]):  # the first is asked first
-        violated = written & ~F.coalesce(F.expr(check.text), F.lit(False))
+        violated = written & ~F.coalesce(F.expr(clock.text(check.text) if clock else check.text), F.lit(False))
         carried = F.when(violated, F.raise_error(_refusal(check, schema)).cast(types[carrier])).otherwise(carried)
     return rows.select(*[carried.alias(name) if name == carrier else F.col(quoted(name)) for name in rows.columns])
 

@@ -17,10 +17,9 @@ from sqlglot import exp
 from deltamerge.spark.session.adapter import tree_of
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, SparkType
+from deltamerge.spark.sql.clock import CLOCKS
 from deltamerge.spark.sql.seen import seen
 from deltamerge.spark.sql.text import enclosed, identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
-
-_CLOCKS = frozenset({"current_timestamp", "now", "current_date", "curdate", "current_time", "localtimestamp", "unix_timestamp"})
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Expression:
 
     `words` are the lower-case words that may name columns, None when it could be any; `tree` is None when nothing can
     be seen. `qualifiers` are the names before a dot, which may be aliases; `unseen` the words that the tree holds no
-    identifier for. `type` is known where nobody has to be asked.
+    identifier for. `type` is known where nobody has to be asked. One that `has_time` does not ask for the time: it has it.
     """
 
     build: Callable[[], Column] = field(compare=False, repr=False)
@@ -39,6 +38,7 @@ class Expression:
     qualifiers: tuple[str, ...] = ()
     unseen: frozenset[str] = frozenset()
     type: SparkType | None = field(compare=False, default=None)
+    has_time: bool = field(compare=False, default=False)
 
     @cached_property
     def column(self) -> Column:
@@ -110,9 +110,9 @@ def _tree_qualifiers(tree: exp.Expression | None) -> tuple[str, ...]:
 
 
 def tells_time(expression: Expression) -> bool:
-    """Whether the expression may have the time of the statement in it; True when in doubt."""
+    """Whether the expression may ask for the time of the statement; True when in doubt."""
     words = None if expression.tree is None else words_of(expression.text)
-    return words is None or not _CLOCKS.isdisjoint(words)
+    return not expression.has_time and (words is None or not CLOCKS.isdisjoint(words))
 
 
 def as_condition(expression: Expression) -> Expression:

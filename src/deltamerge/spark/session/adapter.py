@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from sqlglot import exp
 
 from deltamerge.errors import DeltaMergeError
 from deltamerge.spark.session.attributes import attribute_parts
-from deltamerge.spark.session.plan_text import explained_bytes, may_grow, optimized_plan, scans_files
+from deltamerge.spark.session.connect import (
+    call_text,
+    expression_text,
+    local_bytes,
+    mapped_expression,
+    plan_numbers,
+    word_text,
+)
+from deltamerge.spark.session.plan_text import analyzed, explained_bytes, may_grow, optimized_plan, scans_files
 
 Read = Callable[[str], exp.Expression | None]
 Rename = Callable[[Any, Sequence[str]], str | None]
@@ -106,7 +115,7 @@ def estimated(frame: DataFrame) -> tuple[int | None, str]:
 def _estimated(frame: DataFrame) -> tuple[int | None, str]:
     hidden: Any = frame
     if is_connect(frame.sparkSession):
-        known = _connect_bytes(hidden._plan)
+        known = local_bytes(hidden._plan)
         return explained_bytes(hidden._explain_string(mode="cost")) if known is None else (known, "")
     plan = hidden._jdf.queryExecution().optimizedPlan()
     text = str(plan.toString())
@@ -139,17 +148,15 @@ def extended_plan(frame: DataFrame) -> str:
         return ""
 
 
-def _connect_bytes(plan: Any) -> int | None:
-    """The size of the local data below a plan of projections and filters."""
-    while plan is not None:
-        kind = type(plan).__name__
-        if kind in ("LocalRelation", "CachedLocalRelation"):
-            table = getattr(plan, "_table", None)
-            return None if table is None else int(table.nbytes)
-        if kind not in ("Project", "Filter", "SubqueryAlias", "WithColumns", "WithColumnsRenamed", "Drop", "ToDF"):
-            return None
-        plan = plan._child
-    return None
+def analyzed_plan(frame: DataFrame) -> str:
+    """A frame's plan as Spark has analyzed it, its views included; "" where that can't be had."""
+    hidden: Any = frame
+    try:
+        if is_connect(frame.sparkSession):
+            return analyzed(hidden._explain_string(mode="extended"))
+        return str(hidden._jdf.queryExecution().analyzed().toString())
+    except Exception:
+        return ""
 
 
 def alias_of(frame: DataFrame) -> str | None:
@@ -170,11 +177,15 @@ def tree_of(column: Column, seen: Read) -> exp.Expression | None:
     `seen` reads the SQL texts in it.
     """
     try:
-        if type(column).__module__.startswith("pyspark.sql.connect"):
+        if _is_of_connect(column):
             return _proto_tree(_proto(column), seen)
         return _node_tree(_classic(column).node(), seen)
     except Exception:
         return None
+
+
+def _is_of_connect(column: Column) -> bool:
+    return type(column).__module__.startswith("pyspark.sql.connect")
 
 
 def _classic(column: Column) -> Any:
@@ -287,33 +298,9 @@ def bound_columns(frame: DataFrame) -> dict[Any, frozenset[str] | None]:
     With the aliases, in lower case, that may stand before the column in its name; None where that is not known.
     """
     if is_connect(frame.sparkSession):
-        return dict(_plan_numbers(frame._plan))
+        return dict(plan_numbers(frame._plan))
     output = frame._jdf.queryExecution().analyzed().output()
     return {attribute.exprId().toString(): frozenset() for attribute in _list(output)}
-
-
-_KEEP_ALIASES = ("Filter", "Sort", "Limit", "Tail", "Offset", "Deduplicate", "Sample", "Repartition", "RepartitionByExpression")
-_WITHOUT_ALIAS = ("LocalRelation", "CachedLocalRelation", "ChunkedCachedLocalRelation", "Range", "DataSource")
-
-
-def _aliases(plan: Any) -> frozenset[str] | None:
-    """The aliases by which a Connect plan's columns may be named; None where that is not known."""
-    kind = type(plan).__name__
-    if kind == "SubqueryAlias":
-        return frozenset([str(plan._alias).lower()])
-    if kind in _KEEP_ALIASES:
-        return _aliases(plan._child)
-    return frozenset() if kind in _WITHOUT_ALIAS else None
-
-
-def _plan_numbers(plan: Any) -> Iterator[tuple[int, frozenset[str] | None]]:
-    if plan is None:
-        return
-    yield plan._plan_id, _aliases(plan)
-    for name in ("_child", "_left", "_right", "left", "right"):
-        child = getattr(plan, name, None)
-        if hasattr(child, "_plan_id"):
-            yield from _plan_numbers(child)
 
 
 def with_names(column: Column, frame: DataFrame, rename: Rename) -> Column | None:
@@ -321,45 +308,76 @@ def with_names(column: Column, frame: DataFrame, rename: Rename) -> Column | Non
 
     None when the Column can't be taken apart. Raises what `rename` raises of this library's errors.
     """
+
+    def named(part: Any) -> Any:
+        kind = type(part).__name__ if is_connect(frame.sparkSession) else part.getClass().getSimpleName()
+        if kind == "ColumnReference" and part._plan_id is not None:
+            name = rename(part._plan_id, attribute_parts(part._unparsed_identifier))
+            return None if name is None else type(part)(name)
+        found = _attribute(part.expression()) if kind == "ExpressionColumnNode" else None
+        name = None if found is None else rename(*found)
+        return None if name is None else _parts(F.col(name))
+
+    return _mapped(column, frame.sparkSession, named)
+
+
+def with_texts(column: Column, spark: SparkSession, changed: Callable[[str], str]) -> Column | None:
+    """The Column with its SQL texts as `changed` makes them; None when it can't be taken apart.
+
+    A name of one word is such a text, too, and so is a function of no argument or of a whole number.
+    """
+
+    def visit(part: Any) -> Any:
+        text = expression_text(part) if is_connect(spark) else _node_text(part)
+        found = None if text is None else changed(text)
+        return None if found is None or found == text else _parts(F.expr(found))
+
+    return _mapped(column, spark, visit)
+
+
+def _node_text(node: Any) -> str | None:
+    kind = node.getClass().getSimpleName()
+    if kind == "SqlExpression":
+        return str(node.expression())
+    if kind == "UnresolvedAttribute":
+        return word_text(_list(node.nameParts()), node.planId().isDefined())
+    if kind != "UnresolvedFunction":
+        return None
+    arguments = _list(node.arguments())
+    plain = all(argument.getClass().getSimpleName() == "Literal" for argument in arguments)
+    return call_text(node.functionName(), [argument.value() for argument in arguments]) if plain else None
+
+
+def _parts(column: Any) -> Any:
+    """What a Column is made of."""
+    return column._expr if _is_of_connect(column) else _classic(column).node()
+
+
+def _mapped(column: Column, spark: SparkSession, visit: Callable[[Any], Any]) -> Column | None:
+    """The Column with those of its parts replaced for which `visit` gives another one; what it gives None for is looked into.
+
+    None when the Column can't be taken apart. Raises what `visit` raises of this library's errors.
+    """
+    copied: Any = copy.copy(column)
     try:
-        return _with_names(column, frame, rename)
+        if is_connect(spark):
+            copied._expr = mapped_expression(copied._expr, visit)
+        else:
+            jvm: Any = spark._jvm
+            copied._jc = jvm.org.apache.spark.sql.Column(_mapped_node(_parts(column), visit, jvm))
     except DeltaMergeError:
         raise
     except Exception:
         return None
-
-
-def _with_names(column: Column, frame: DataFrame, rename: Rename) -> Column:
-    copied: Any = copy.copy(column)
-    if is_connect(frame.sparkSession):
-        copied._expr = _renamed_proto(copied._expr, rename)
-        return copied  # type: ignore[no-any-return]
-    jvm: Any = frame.sparkSession._jvm
-    copied._jc = jvm.org.apache.spark.sql.Column(_renamed_node(_classic(column).node(), rename, jvm))
     return copied  # type: ignore[no-any-return]
 
 
-def _renamed_proto(value: Any, rename: Rename) -> Any:
-    if isinstance(value, list | tuple):
-        return type(value)(_renamed_proto(item, rename) for item in value)
-    if type(value).__name__ == "ColumnReference" and value._plan_id is not None:
-        name = rename(value._plan_id, attribute_parts(value._unparsed_identifier))
-        return value if name is None else type(value)(name)
-    if not type(value).__module__.startswith("pyspark.sql.connect.expressions"):
-        return value
-    copied = copy.copy(value)
-    for key, inner in vars(value).items():
-        setattr(copied, key, _renamed_proto(inner, rename))
-    return copied
-
-
-def _renamed_node(node: Any, rename: Rename, jvm: Any) -> Any:
-    if node.getClass().getSimpleName() == "ExpressionColumnNode":
-        found = _attribute(node.expression())
-        name = None if found is None else rename(*found)
-        return node if name is None else jvm.org.apache.spark.sql.functions.col(name).node()
+def _mapped_node(node: Any, visit: Callable[[Any], Any], jvm: Any) -> Any:
+    found = visit(node)
+    if found is not None or node.getClass().getSimpleName() == "ExpressionColumnNode":
+        return node if found is None else found
     parts = [node.productElement(i) for i in range(node.productArity())]
-    return node.copy(*[_renamed_part(part, rename, jvm) for part in parts])
+    return node.copy(*[_mapped_part(part, visit, jvm) for part in parts])
 
 
 def _attribute(expression: Any) -> tuple[str, list[str]] | None:
@@ -373,18 +391,18 @@ def _attribute(expression: Any) -> tuple[str, list[str]] | None:
     return None if found is None else (found[0], [*found[1], expression.extractFieldName()])
 
 
-def _renamed_part(part: Any, rename: Rename, jvm: Any) -> Any:
+def _mapped_part(part: Any, visit: Callable[[Any], Any], jvm: Any) -> Any:
     """A field of a node: a node, an option or sequence of nodes, a pair of nodes, or something to keep."""
     if not hasattr(part, "getClass"):
         return part
     nodes = jvm.java.lang.Class.forName("org.apache.spark.sql.internal.ColumnNode")
     if nodes.isInstance(part):
-        return _renamed_node(part, rename, jvm)
+        return _mapped_node(part, visit, jvm)
     kind = part.getClass().getName()
     if kind == "scala.Some":
-        return jvm.scala.Some(_renamed_part(part.get(), rename, jvm))
+        return jvm.scala.Some(_mapped_part(part.get(), visit, jvm))
     if kind.startswith("scala.Tuple2"):
-        return jvm.scala.Tuple2(_renamed_part(part._1(), rename, jvm), _renamed_part(part._2(), rename, jvm))
+        return jvm.scala.Tuple2(_mapped_part(part._1(), visit, jvm), _mapped_part(part._2(), visit, jvm))
     if kind.startswith("scala.collection") and hasattr(part, "length"):
-        return jvm.PythonUtils.toSeq([_renamed_part(item, rename, jvm) for item in _list(part)])
+        return jvm.PythonUtils.toSeq([_mapped_part(item, visit, jvm) for item in _list(part)])
     return part

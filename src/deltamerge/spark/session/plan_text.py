@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 
 
+def analyzed(text: str) -> str:
+    """The analyzed plan in what Spark explains."""
+    return text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
+
+
 def optimized_plan(text: str) -> str:
     """The optimized plan in what Spark explains."""
     return text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]

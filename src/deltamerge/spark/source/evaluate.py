@@ -15,7 +15,7 @@ from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, collect, local_frame, translating
 from deltamerge.spark.session.settings import settings
-from deltamerge.spark.source.facts import Evaluation, Source, SourceFacts
+from deltamerge.spark.source.facts import TIME, Evaluation, Source, SourceFacts
 from deltamerge.spark.source.inspect import WITHOUT_COLUMNS, InspectedSource, width_of
 from deltamerge.spark.source.parquet_files import read_files
 from deltamerge.spark.stages.writing import positional
@@ -61,10 +61,11 @@ def evaluate(
     source: InspectedSource, steps: Sequence[ReadingStep], bounded: Collection[str] = (), budgets: Budgets = DEFAULTS
 ) -> Source:
     """Evaluate a source once, in the first of the ways that it can be; of one that is materialized the bounds of the columns
-    `bounded` are found out on the way.
+    `bounded` are found out on the way, and when that was if it has its time.
 
     Raises DeltaMergeError with the cause when it fails.
     """
+    bounded = {*bounded, TIME}
     for step in steps:
         found = _READINGS[step.reading](source, bounded, budgets)
         if found is not None:
@@ -116,7 +117,7 @@ def _defer(source: InspectedSource, bounded: Collection[str], budgets: Budgets) 
 def _checkpoint(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source:
     """A pass in Python counts the rows, and brings them along while they are few."""
     spark, names = source.frame.sparkSession, source.schema.names
-    columns = [position for position, name in enumerate(names) if name in bounded]
+    columns = _positions(source, bounded)
     kept = _checkpointed(source)
     numbered = positional(kept).select("*", F.spark_partition_id())
     parts = attempt(numbered.mapInArrow(count_map(budgets, columns), _COUNTED), _MATERIALIZE, _COUNTED)
@@ -143,8 +144,7 @@ def _streams(column: pa.ChunkedArray) -> list[pa.Table]:
 
 def _checkpoint_and_count(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source:
     """No row leaves Spark to be counted: it is foreseen that they are many."""
-    columns = [position for position, name in enumerate(source.schema.names) if name in bounded]
-    return _counted_by_spark(_checkpointed(source), source, columns, budgets)
+    return _counted_by_spark(_checkpointed(source), source, _positions(source, bounded), budgets)
 
 
 def _counted_by_spark(kept: Frame, source: InspectedSource, columns: Sequence[int], budgets: Budgets) -> Source:
@@ -155,8 +155,8 @@ def _counted_by_spark(kept: Frame, source: InspectedSource, columns: Sequence[in
 
 def _checkpoint_in_spark(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source:
     kept = _checkpointed(source)
-    rows, size, _ = _counted(positional(kept), source.schema, ())
-    return Source(lambda: kept, SourceFacts(Evaluation.MATERIALIZED, rows, size, fits_arrow=False))
+    rows, size, bounds = _counted(positional(kept), source.schema, _positions(source, [TIME]))
+    return Source(lambda: kept, SourceFacts(Evaluation.MATERIALIZED, rows, size, bounds=bounds, fits_arrow=False))
 
 
 _READINGS: dict[Reading, Callable[[InspectedSource, Collection[str], Budgets], Source | None]] = {
@@ -169,6 +169,10 @@ _READINGS: dict[Reading, Callable[[InspectedSource, Collection[str], Budgets], S
     Reading.CHECKPOINT_AND_COUNT: _checkpoint_and_count,
     Reading.CHECKPOINT_IN_SPARK: _checkpoint_in_spark,
 }
+
+
+def _positions(source: InspectedSource, names: Collection[str]) -> list[int]:
+    return [position for position, name in enumerate(source.schema.names) if name in names]
 
 
 def _checkpointed(source: InspectedSource) -> Frame:

@@ -14,6 +14,9 @@ import pyarrow.compute as pc
 from deltamerge.spark.session.frames import Frame
 from deltamerge.worker.scan.store import Stamp
 
+# A column of the source that no expression can name by accident: when it was evaluated, in microseconds since 1970.
+TIME = "deltamerge time"
+
 
 @dataclass(frozen=True)
 class SourceFile:
@@ -95,6 +98,13 @@ class Source:
         """About how many bytes its rows have in Arrow."""
         assert self.facts.bytes is not None
         return self.facts.bytes
+
+    @property
+    def time(self) -> int | None:
+        """When it was evaluated, in microseconds since 1970; None where that was not asked for, or it has no rows."""
+        known = self.facts.bounds if self.collected is None else self.collected
+        limits = None if known is None else bounds_in(known, TIME)
+        return None if limits is None else limits[0].as_py()
 
     @cached_property
     def frame(self) -> Frame:

@@ -17,7 +17,7 @@ from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.plan_text import may_be_parquet
 from deltamerge.spark.session.schema import from_spark, nullable_frame, nullable_type
 from deltamerge.spark.session.settings import setting, settings
-from deltamerge.spark.source.facts import SourceFacts
+from deltamerge.spark.source.facts import TIME, SourceFacts
 from deltamerge.spark.source.parquet_files import AS_THEY_COME, file_bounds, source_files, visible_here
 from deltamerge.worker.scan.store import DataStore
 
@@ -35,7 +35,7 @@ class Inspection:
 
     Of `bounded` columns the bounds matter. A source that `may_be_deferred` is read while it is merged, as its rows are looked at
     once; one of `large_bytes`, by Spark's estimate, whatever its bounds are. `may_be_exchanged` says that a smaller one may be
-    deferred, too, if its bounds are known.
+    deferred, too, if its bounds are known. The source gets its `with_time` as a column, so that it can't be deferred.
     """
 
     columns: Sequence[str]
@@ -44,6 +44,7 @@ class Inspection:
     may_be_deferred: bool = False
     may_be_exchanged: bool = False
     large_bytes: int = 0
+    with_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,10 @@ class InspectedSource:
 
 def inspect_source(source: Frame, wanted: Inspection, budgets: Budgets) -> InspectedSource:
     """What is known of a source before it is evaluated; no job runs."""
-    found = chosen_columns(source, wanted.columns)
+    columns = wanted.columns
+    if wanted.with_time:
+        source, columns = source.select("*", F.unix_micros(F.current_timestamp()).alias(TIME)), [*columns, TIME]
+    found = chosen_columns(source, columns)
     if not found.facts.fits_arrow:
         return found
     estimate, plan = estimated(found.frame)
@@ -70,7 +74,8 @@ def inspect_source(source: Frame, wanted: Inspection, budgets: Budgets) -> Inspe
     is_large = estimate >= wanted.large_bytes
     may_be_collected = found.facts.has_known_widths and not is_overestimated(estimate, budgets)
     may_be_sent = found.facts.has_known_widths and bool(wanted.bounded) and wanted.may_be_exchanged
-    if not wanted.may_be_deferred or not (is_large or may_be_collected or may_be_sent) or not _is_repeatable(found.frame):
+    may_be_deferred = wanted.may_be_deferred and not wanted.with_time
+    if not may_be_deferred or not (is_large or may_be_collected or may_be_sent) or not _is_repeatable(found.frame):
         return found
     bounded = wanted.bounded if may_be_parquet(plan) and not is_large else ()
     return _with_files(replace(found, facts=replace(found.facts, is_repeatable=True)), wanted.store, bounded, budgets)

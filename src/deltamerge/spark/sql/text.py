@@ -64,6 +64,14 @@ def words_of(text: str) -> frozenset[str] | None:
     return frozenset(names | {(string_value(token) or "").lower() for token in tokens if token.kind is Kind.STRING})
 
 
+def called_in(text: str) -> frozenset[str] | None:
+    """Every word before a parenthesis in a text, in lower case, functions among them; None when the text can't be split."""
+    tokens = tokens_of(text)
+    if tokens is None:
+        return None
+    return frozenset(a.name.lower() for a, b in pairwise(tokens) if b.text == "(" and is_name(a))
+
+
 def united(words: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
     """The words of several texts, None when those of one are unknown."""
     found = list(words)

@@ -18,6 +18,7 @@ from deltamerge.protocol.table.constraints import Demands
 from deltamerge.spark.expressions.casts import assigned, same_type
 from deltamerge.spark.expressions.constraints import demanded
 from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, SparkType
 from deltamerge.worker.scan.scan import FILE, ROW
@@ -78,12 +79,17 @@ def change_rows(query: ChangeQuery) -> Frame:
 
 
 def fitting(
-    rows: Frame, schema: StructType, demands: Demands, computed: Mapping[str, Sequence[int]], written: Sequence[int]
+    rows: Frame,
+    schema: StructType,
+    demands: Demands,
+    computed: Mapping[str, Sequence[int]],
+    written: Sequence[int],
+    clock: Clock | None = None,
 ) -> Frame:
     """Changed rows as the table demands them: `computed` has the clauses for which a generated column is computed."""
     clause = F.col(CLAUSE)
     chosen = {name: clause.isin(*numbers) for name, numbers in computed.items()}
-    return demanded(rows, schema, demands, chosen, clause.isin(*written))
+    return demanded(rows, schema, demands, chosen, clause.isin(*written), clock)
 
 
 def inserted_by(clauses: Sequence[int]) -> Column:

@@ -1,0 +1,91 @@
+"""One time for a whole merge, its source included, as delta-spark has it, which runs a merge as one command.
+
+Where the source and an expression both ask for the time, expressions get the time at which the source was evaluated. Elsewhere
+Spark is asked by one query, which has one time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from deltamerge.errors import AnalysisError
+from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge
+from deltamerge.merge.statement.clauses import Side
+from deltamerge.spark.expressions.analysis import empty_frame
+from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.expressions.time import Clock, empty_like, first_asking, frame_asks_time, may_ask_time, own_clocks
+from deltamerge.spark.session.frames import Frame, Session
+
+
+def shares_time(spark: Session, resolved: ResolvedMerge, rows: Frame) -> bool:
+    """Whether the `rows` of the source and an expression of the merge may both ask for the time. No job runs.
+
+    Raises AnalysisError where an expression asks for it out of sight, within a function or a view.
+    """
+    expressions = list(_expressions(resolved))
+    if not any(map(may_ask_time, expressions)) or not frame_asks_time(rows):
+        return False
+    _check(spark, at_time(spark, resolved, 0))
+    return True
+
+
+def at_time(spark: Session, resolved: ResolvedMerge, micros: int) -> ResolvedMerge:
+    """The merge with its expressions at a time in microseconds since 1970."""
+    columns = frozenset(name.lower() for schema in (resolved.scope.source, resolved.scope.target) for name in schema.names)
+    own = own_clocks(spark, [expression.text for expression in _expressions(resolved)])
+    clock = Clock(micros, own, columns)
+
+    def moved(clause: ResolvedClause) -> ResolvedClause:
+        condition = None if clause.condition is None else clock.expression(spark, clause.condition)
+        values = (replace(value, value=clock.expression(spark, value.value)) for value in clause.values)
+        return replace(clause, condition=condition, values=tuple(values))
+
+    return replace(
+        resolved,
+        spec=replace(resolved.spec, condition=clock.expression(spark, resolved.spec.condition)),
+        clauses=tuple(map(moved, resolved.clauses)),
+        asked=None if resolved.asked is None else tuple(map(moved, resolved.asked)),
+        clock=clock,
+    )
+
+
+def _expressions(resolved: ResolvedMerge) -> Iterator[Expression]:
+    """Every expression of a merge."""
+    yield resolved.spec.condition
+    for clause in (*resolved.clauses, *(resolved.asked or ())):
+        yield from _of_clause(clause)
+    yield from map(from_user, resolved.demands.texts)
+
+
+def _of_clause(clause: ResolvedClause) -> Iterator[Expression]:
+    if clause.condition is not None:
+        yield clause.condition
+    yield from (value.value for value in clause.values)
+
+
+def _check(spark: Session, resolved: ResolvedMerge) -> None:
+    """Raise AnalysisError for an expression that still asks for the time."""
+    scope = resolved.scope
+    source = empty_like(resolved.spec.source).alias(scope.source_alias)
+    target = empty_frame(spark, scope.target).alias(scope.target_alias)
+    frames = {Side.MATCHED: source.crossJoin(target), Side.NOT_MATCHED: source, Side.BY_SOURCE: target}
+    assert resolved.clock is not None
+    asked = [(empty_frame(spark, resolved.schema), from_user(resolved.clock.text(text))) for text in resolved.demands.texts]
+    for side, frame in frames.items():
+        asked += [(frame, resolved.spec.condition)] if side is Side.MATCHED else []
+        asked += [(frame, found) for clause in resolved.of(side) for found in _of_clause(clause)]
+    for frame in dict.fromkeys(frame for frame, _ in asked):
+        found = first_asking(frame, [expression for other, expression in asked if other is frame])
+        if found is not None:
+            raise _out_of_sight(found)
+
+
+def _out_of_sight(expression: Expression) -> AnalysisError:
+    return AnalysisError(
+        "DELTAMERGE_TIME_OUT_OF_SIGHT",
+        f"The source asks for the current time, and so does {expression.text}, but where it can't be seen: the two would differ.",
+        parameters={"expression": expression.text},
+        hint="Call current_timestamp() in the expression itself, not in a function, view or subquery, or take the time from a "
+        "column of the source.",
+    )

@@ -1,0 +1,83 @@
+"""What the plans and expressions of a Spark Connect client hold, which are objects of its own. Only the adapter asks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from deltamerge.spark.session.attributes import attribute_parts
+
+
+def local_bytes(plan: Any) -> int | None:
+    """The size of the local data below a plan of projections and filters."""
+    while plan is not None:
+        kind = type(plan).__name__
+        if kind in ("LocalRelation", "CachedLocalRelation"):
+            table = getattr(plan, "_table", None)
+            return None if table is None else int(table.nbytes)
+        if kind not in ("Project", "Filter", "SubqueryAlias", "WithColumns", "WithColumnsRenamed", "Drop", "ToDF"):
+            return None
+        plan = plan._child
+    return None
+
+
+_KEEP_ALIASES = ("Filter", "Sort", "Limit", "Tail", "Offset", "Deduplicate", "Sample", "Repartition", "RepartitionByExpression")
+_WITHOUT_ALIAS = ("LocalRelation", "CachedLocalRelation", "ChunkedCachedLocalRelation", "Range", "DataSource")
+
+
+def _aliases(plan: Any) -> frozenset[str] | None:
+    """The aliases by which a Connect plan's columns may be named; None where that is not known."""
+    kind = type(plan).__name__
+    if kind == "SubqueryAlias":
+        return frozenset([str(plan._alias).lower()])
+    if kind in _KEEP_ALIASES:
+        return _aliases(plan._child)
+    return frozenset() if kind in _WITHOUT_ALIAS else None
+
+
+def plan_numbers(plan: Any) -> Iterator[tuple[int, frozenset[str] | None]]:
+    """The numbers of a plan and of those below it, by which bound columns name them; each with its aliases."""
+    if plan is None:
+        return
+    yield plan._plan_id, _aliases(plan)
+    for name in ("_child", "_left", "_right", "left", "right"):
+        child = getattr(plan, name, None)
+        if hasattr(child, "_plan_id"):
+            yield from plan_numbers(child)
+
+
+def mapped_expression(value: Any, visit: Callable[[Any], Any]) -> Any:
+    """An expression with those of its parts replaced for which `visit` gives another one."""
+    if isinstance(value, list | tuple):
+        return type(value)(mapped_expression(item, visit) for item in value)
+    if not type(value).__module__.startswith("pyspark.sql.connect.expressions"):
+        return value
+    if (found := visit(value)) is not None:
+        return found
+    copied = copy.copy(value)
+    for key, inner in vars(value).items():
+        setattr(copied, key, mapped_expression(inner, visit))
+    return copied
+
+
+def expression_text(part: Any) -> str | None:
+    """An expression as SQL text: where it is such a text, a name of one word, or a function of no argument or a whole number."""
+    kind = type(part).__name__
+    if kind == "SQLExpression":
+        return str(part._expr)
+    if kind == "ColumnReference":
+        return word_text(attribute_parts(part._unparsed_identifier), part._plan_id is not None)
+    plain = kind == "UnresolvedFunction" and all(type(argument).__name__ == "LiteralExpression" for argument in part._args)
+    return call_text(part._name, [argument._value for argument in part._args]) if plain else None
+
+
+def word_text(parts: Sequence[str], is_bound: bool) -> str | None:
+    """The text of a name of one word, which is bound to no DataFrame."""
+    return parts[0] if len(parts) == 1 and parts[0].isidentifier() and not is_bound else None
+
+
+def call_text(name: str, arguments: Sequence[Any]) -> str | None:
+    """The text of a function of no argument, or of a whole number."""
+    plain = len(arguments) < 2 and all(type(argument) is int for argument in arguments)
+    return f"{name}({', '.join(map(str, arguments))})" if plain else None
