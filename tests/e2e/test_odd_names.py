@@ -88,9 +88,38 @@ def test_a_name_of_several_joined_frames_needs_an_alias(spark: SparkSession, tmp
     one = spark.createDataFrame([(2, 7)], "id int, n int").alias("a")
     joined = one.join(spark.createDataFrame([(2, 9)], "id int, n int").alias("b"), F.expr("a.id = b.id"))
     merge = table.merge(joined, "t.id = a.id AND b.n > 0")
-    for clauses in (merge.whenNotMatchedInsert(values={"id": "a.id", "n": "n"}), merge.whenMatchedUpdateAll()):
-        with refused(tmp_path / "t", DeltaAnalysisException, "DELTA_MERGE_UNRESOLVED_EXPRESSION"):
+    for clauses in (merge.whenNotMatchedInsert(values={"id": "a.id", "n": "n"}), merge.whenMatchedUpdate(set={"n": "n"})):
+        with refused(tmp_path / "t", DeltaAnalysisException, "AMBIGUOUS_REFERENCE"):
             clauses.execute()
+
+
+def test_one_alias_of_a_join_names_columns_that_the_other_frame_has_too(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    one = spark.createDataFrame([(2, 7), (5, 8)], "id int, n int").alias("a")
+    joined = one.join(spark.createDataFrame([(2, 9), (5, 10)], "id int, n int").alias("b"), F.expr("a.id = b.id"))
+    merge = table.merge(joined, "t.id = b.id").whenMatchedUpdate(F.col("b.n").cast("int") > 8, {"n": F.col("b.n") + 1})
+    merge.whenNotMatchedInsert(values={"id": "b.id", "n": F.when(F.col("b.id") > 4, F.col("b.n"))}).execute()
+    assert content(spark, tmp_path / "t") == [ROWS[0], (2, "b", 10), ROWS[2], (5, None, 10)]
+    with refused(tmp_path / "t", DeltaAnalysisException, "AMBIGUOUS_REFERENCE"):
+        merge.whenMatchedUpdate(set={"n": F.expr("id + b.n")}).execute()
+
+
+def test_columns_that_go_by_one_name_are_in_nobodys_way(spark: SparkSession, tmp_path: Path) -> None:
+    """However little of an expression can be seen; unqualified, the name is ambiguous."""
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS)
+    changes = source(spark, SCHEMA, [(2, "B", 21), (9, "z", 90)]).select(
+        "id", "name", "n", F.lit(1).alias("x"), F.lit(2).alias("X")
+    )
+    own = changes.select("*", F.lit("?").alias("name")).alias("s")
+    for values in (F.col("s.n").cast("int"), F.when(F.col("s.n") > 0, F.col("s.n")), F.transform(F.array("s.n"), lambda e: e)[0]):
+        merge = table.merge(own, F.col("t.id").cast("int") == F.col("s.id")).whenMatchedUpdate(set={"n": values})
+        merge.whenNotMatchedInsert(F.col("s.n").cast("int") < 0, {"id": F.col("s.id").cast("int")}).execute()
+        assert content(spark, tmp_path / "t")[1] == (2, "b", 21)
+        table.update("id = 2", {"n": F.lit(20)})
+    table.merge(own, "t.id = s.id").whenMatchedUpdate(set={"n": "(SELECT max(id) FROM VALUES (7) AS v(id)) + s.n"}).execute()
+    assert content(spark, tmp_path / "t") == [ROWS[0], (2, "b", 28), ROWS[2]]
+    with refused(tmp_path / "t", DeltaAnalysisException, "AMBIGUOUS_REFERENCE"):
+        table.merge(own, "t.id = s.id").whenMatchedUpdate(set={"n": F.col("s.x").cast("int")}).execute()
 
 
 def test_source_and_target_under_one_alias_are_ambiguous(spark: SparkSession, tmp_path: Path) -> None:

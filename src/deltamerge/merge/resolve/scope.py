@@ -5,6 +5,7 @@ Only used to see into expressions; Spark itself resolves what it evaluates.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -71,7 +72,7 @@ class Scope:
 
     def same(self, a: str, b: str) -> bool:
         """Whether two names are the same one."""
-        return a == b if self.case_sensitive else a.lower() == b.lower()
+        return self._key(a) == self._key(b)
 
     def is_repeated(self, side: str, name: str) -> bool:
         """Whether several columns of a side go by this name."""
@@ -79,7 +80,10 @@ class Scope:
         return sum(self.same(field.name, name) for field in schema) > 1
 
     def used(self, expressions: Iterable[Expression], side: Literal["target", "source"]) -> list[str]:
-        """Names of the columns of one side that expressions use, in the schema's order; more than they use when in doubt."""
+        """Names of the columns of one side that expressions use, in the schema's order; more than they use when in doubt.
+
+        None that several columns have: to Spark's analyzer, which let the expressions pass, it would be ambiguous.
+        """
         schema = self.target if side == "target" else self.source
         names: set[str] = set()
         for expression in expressions:
@@ -89,7 +93,12 @@ class Scope:
             else:
                 names.update(reference.path[0] for reference in references if reference.side == side)
                 names.update(name for name in schema.names if expression.overlooks(name))
-        return [name for name in schema.names if name in names]
+        counts = Counter(map(self._key, schema.names))
+        return [name for name in schema.names if name in names and counts[self._key(name)] == 1]
+
+    def _key(self, name: str) -> str:
+        """What names have in common that are the same one."""
+        return name if self.case_sensitive else name.lower()
 
     def _references(self, node: exp.Expression | None) -> list[Reference] | None:
         """Every column that a tree uses; None when that can't be said for sure."""

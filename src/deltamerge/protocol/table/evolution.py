@@ -5,6 +5,7 @@ Source of the rules: delta-spark's SchemaMergingUtils and ResolveDeltaMergeInto.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -38,9 +39,10 @@ _NUMBERS = ("byte", "short", "integer", "long", "float", "double")
 def evolved_metadata(protocol: Protocol, metadata: Metadata, data: StructType) -> Metadata:
     """The table's metadata with the columns and fields of `data` that it lacks, and types widened where the table allows.
 
-    The very same object when nothing changes. Raises AnalysisError for types that don't go together, void columns, and names
-    that no column can have. Types may need a table feature which the table does not have.
+    The very same object when nothing changes. Raises AnalysisError for types that don't go together, void columns, names that
+    several columns have, and names that no column can have. Types may need a table feature which the table does not have.
     """
+    _check_distinct(data)
     before = parse_schema(metadata.schema_string)
     widening = _property(metadata, WIDENING) and "typeWidening" in named_features(protocol)
     schema = merged(before, without_mapping(data), widens if widening else lambda old, new: False)
@@ -54,6 +56,31 @@ def evolved_metadata(protocol: Protocol, metadata: Metadata, data: StructType) -
         schema, highest = assigned(schema, int(configuration.get(MAX_ID, 0)))
         configuration[MAX_ID] = str(highest)
     return replace(metadata, schema_string=schema_json(schema), configuration=configuration)
+
+
+def _check_distinct(data: StructType) -> None:
+    """Raise AnalysisError for a name that several columns, or fields of one struct, have in any case."""
+    repeated = sorted(set(_repeated(data)))
+    if repeated:
+        raise AnalysisError(
+            "DELTA_DUPLICATE_COLUMNS_FOUND.DATA",
+            f"Found duplicate column(s): {', '.join(repeated)}. The duplicate was found in the data being saved.",
+            parameters={"duplicateCols": repeated},
+            hint="A table's names are the same whatever their case: rename or drop columns of the source.",
+        )
+
+
+def _repeated(type: DataType, path: str = "") -> Iterator[str]:
+    if isinstance(type, StructType):
+        counts = Counter(field.name.lower() for field in type)
+        yield from (path + name for name, count in counts.items() if count > 1)
+        for field in type:
+            yield from _repeated(field.type, f"{path}{field.name.lower()}.")
+    elif isinstance(type, ArrayType):
+        yield from _repeated(type.element, f"{path}element.")
+    elif isinstance(type, MapType):
+        yield from _repeated(type.key, f"{path}key.")
+        yield from _repeated(type.value, f"{path}value.")
 
 
 def _property(metadata: Metadata, key: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from pyspark.sql import functions as F
@@ -14,10 +13,9 @@ from deltamerge.spark.session.frames import Frame
 def with_structs(frame: Frame, aliases: Sequence[str]) -> Frame | None:
     """The frame with a struct column for each alias, by which `b.m` is its field; None where a column is called like one.
 
-    Names that several columns have are no columns then: they need one of the aliases.
+    Names that several columns have stay ambiguous without one of the aliases.
     """
-    names = Counter(name.lower() for name in frame.columns)
+    names = {name.lower() for name in frame.columns}
     if any(alias.lower() in names for alias in aliases):
         return None
-    columns = [F.col(quoted(name)) for name in frame.columns if names[name.lower()] == 1]
-    return frame.select(*columns, *[F.struct(F.col(f"{quoted(alias)}.*")).alias(alias) for alias in aliases])
+    return frame.select("*", *[F.struct(F.col(f"{quoted(alias)}.*")).alias(alias) for alias in aliases])

@@ -87,6 +87,15 @@ def test_used_columns_of_several_expressions_are_in_the_schemas_order() -> None:
     assert scope_of(TARGET, SOURCE).used(expressions, "target") == ["Id", "name", "person"]
 
 
+def test_names_that_several_columns_have_are_used_by_no_expression() -> None:
+    twice = StructType((*struct(id="long", x="long"), *struct(X="long", s="long")))
+    for text in ("transform(array(s.id, x), e -> e)", "struct(*)", "this is no expression (x, id, s"):
+        used = scope_of(TARGET, twice).used([expression(text)], "source")
+        assert "id" in used
+        assert not {"x", "X"} & set(used)
+    assert scope_of(TARGET, twice, case_sensitive=True).used([expression("struct(*)")], "source") == ["id", "x", "X", "s"]
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [

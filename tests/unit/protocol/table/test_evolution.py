@@ -112,6 +112,14 @@ def test_void_is_refused_for_what_is_new_and_replaced_where_it_is() -> None:
     assert merged(struct(a="void"), struct(a=struct(v="long")), never) == struct(a=struct(v="long"))
 
 
+def test_names_that_are_alike_but_for_case_are_refused_at_every_level() -> None:
+    twins = StructType((*struct(x="long"), *struct(X="long")))
+    for data, name in ((twins, "x"), (struct(b=ArrayType(twins, True)), "b.element.x")):
+        with pytest.raises(AnalysisError, match=f"{name}\\. The duplicate") as error:
+            evolved(struct(a="long"), data)
+        assert error.value.condition == "DELTA_DUPLICATE_COLUMNS_FOUND.DATA"
+
+
 def test_the_same_metadata_when_nothing_is_new() -> None:
     metadata = Metadata("id", schema_json(struct(a="long")))
     assert evolved_metadata(Protocol(1, 2), metadata, struct(A="integer")) is metadata
