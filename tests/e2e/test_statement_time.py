@@ -48,7 +48,7 @@ def test_clauses_of_all_kinds_have_the_same_time(
     merge = table.merge(changes, condition).whenMatchedUpdate(set={"at": given(text)})
     merge = merge.whenNotMatchedInsert(values={"id": "s.id", "at": given(text), "w": "s.w"})
     merge = merge.whenNotMatchedBySourceUpdate(set={"at": given(text)})
-    assert merge.preview().strategy == ("arrow" if strategy == "auto" else "join")
+    assert merge.preview().strategy == ("broadcast" if strategy == "auto" else "spark_join")
     assert merge.run().inserted == (1 if condition == "t.id = s.id" else 2)
     assert len(times(spark, tmp_path / "t") - {OLD}) == 1
     assert OLD not in times(spark, tmp_path / "t")
@@ -59,9 +59,9 @@ def test_the_search_condition_has_the_time_of_the_clauses(spark: SparkSession, t
     table = make(spark, tmp_path / "t", "id int, at timestamp, w string", ROWS)
     merge = table.merge(source(spark, "id int", [(2,), (4,)]), "t.id = s.id AND t.at < now()")
     apart = merge.whenMatchedUpdate(set={"at": "now()"}).whenNotMatchedInsert(values={"id": "s.id", "at": "now()"})
-    assert apart.preview().strategy == "join"
+    assert apart.preview().strategy == "spark_join"
     together = merge.whenMatchedUpdate(set={"at": "now()"}).whenNotMatchedInsert(values={"id": "s.id", "at": "NULL"})
-    assert together.preview().strategy == "arrow"
+    assert together.preview().strategy == "broadcast"
     apart.execute()
     assert len(times(spark, tmp_path / "t") - {OLD}) == 1
 
