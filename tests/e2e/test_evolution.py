@@ -16,6 +16,7 @@ from deltamerge.log.replay.table import open_log
 from deltamerge.merge import line
 from deltamerge.merge.commit import commit_merge
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
+from tests.e2e.commits import put_commit
 from tests.e2e.tables import content, make, source, version
 from tests.e2e.vectors import actions_of, ask_for_vectors
 
@@ -173,7 +174,7 @@ def test_a_table_without_columns_takes_the_sources(spark: SparkSession, tmp_path
     for action in actions:
         if "metaData" in action:
             action["metaData"]["schemaString"] = '{"type":"struct","fields":[]}'
-    first.write_text("\n".join(map(json.dumps, actions)) + "\n")
+    put_commit(first, "\n".join(map(json.dumps, actions)) + "\n")
     table = DeltaTable.forPath(spark, str(path)).alias("t")
     merge = table.merge(source(spark, "id int, x string", [(1, "a")]), "false").whenNotMatchedInsertAll()
     with pytest.raises(AnalysisException, match="DELTA_MERGE_INTO_EMPTY_SCHEMA_TARGET"):
@@ -217,7 +218,7 @@ def test_evolution_adds_no_column_that_the_feed_needs(spark: SparkSession, tmp_p
             action["metaData"]["configuration"]["delta.enableChangeDataFeed"] = "true"
         if "protocol" in action:
             action["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 4}
-    first.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    put_commit(first, "\n".join(map(json.dumps, lines)) + "\n")
     table = DeltaTable.forPath(spark, str(path)).alias("t")
     with pytest.raises(AnalysisException, match="_change_type"):
         upsert(table, source(spark, "id int, _change_type string", [(1, "x")])).execute()

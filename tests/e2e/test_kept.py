@@ -17,6 +17,7 @@ from deltamerge.errors import DeltaMergeError
 from deltamerge.merge.execute.attempts import Ran
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker.scan.outcomes import TooLarge
+from tests.e2e.commits import put_commit
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make, source, version
 from tests.e2e.vectors import vectors_of
 
@@ -139,7 +140,7 @@ def test_nulls_that_other_writers_left_where_none_may_be_stay(spark: SparkSessio
     properties = {"delta.enableDeletionVectors": "true"}
     make(spark, tmp_path / "t", "id int, n int, a array<int>", [(1, 10, [1]), (2, 20, [2, None])], properties=properties)
     log = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
-    log.write_text(log.read_text().replace('containsNull\\":true', 'containsNull\\":false'))
+    put_commit(log, log.read_text().replace('containsNull\\":true', 'containsNull\\":false'))
     table = DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t")
     table.merge(source(spark, "id int, n int", [(2, 21)]), "t.id = s.id").whenMatchedUpdate(set={"n": "s.n"}).execute()
     assert early_columns(runs) == [()]

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import deltamerge
 from deltamerge.exceptions import DeltaInvariantViolationException
 from deltamerge.tables import DeltaTable
+from tests.e2e.commits import put_commit
 from tests.e2e.refusals import refused
 from tests.e2e.tables import content, make, source
 
@@ -74,7 +75,7 @@ def _edit_log(path: Path, old: str, new: str) -> None:
     commit = path / "_delta_log" / f"{0:020}.json"
     text = commit.read_text()
     assert old in text
-    commit.write_text(text.replace(old, new))
+    put_commit(commit, text.replace(old, new))
 
 
 _CHAR = _VARCHAR.replace("varchar(3)", "char(3)")
@@ -111,7 +112,7 @@ def test_a_char_within_a_struct_is_read_with_its_blanks(spark: SparkSession, tmp
     )
     log = path / "_delta_log" / f"{0:020}.json"
     before, found, after = log.read_text().rpartition(plain)
-    log.write_text(before + sized + after)
+    put_commit(log, before + sized + after)
     assert found
     if vectors:
         DeltaTable.forPath(spark, str(path)).delete("id = 2")

@@ -16,6 +16,7 @@ from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import deleted_rows, vector_reference
 from deltamerge.protocol.table.row_tracking import ID_KEY, VERSION_KEY
 from deltamerge.tables import DeltaTable
+from tests.e2e.commits import put_commit
 from tests.e2e.feeds import FEED, VECTORS, changes
 from tests.e2e.refusals import refused
 from tests.e2e.tables import parquet_at, source
@@ -128,7 +129,7 @@ def test_a_file_without_ids_is_refused(spark: SparkSession, tmp_path: Path, prop
         line.get("add", {}).pop("baseRowId", None)
     copied = tmp_path / "copy"
     path.rename(copied)
-    (copied / "_delta_log" / f"{0:020d}.json").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    put_commit((copied / "_delta_log" / f"{0:020d}.json"), "\n".join(map(json.dumps, lines)) + "\n")
     target = DeltaTable.forPath(spark, str(copied)).alias("t")
     merge = target.merge(source(spark, "id int", [(1,)]), "t.id = s.id").whenMatchedDelete()
     with refused(copied, DeltaCorruptTableException, "DELTAMERGE_FILE_WITHOUT_ROW_IDS", "part-00000"):

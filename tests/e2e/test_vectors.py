@@ -17,6 +17,7 @@ from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import ConcurrentAppendException
 from deltamerge.merge import commit as commit_step
 from deltamerge.tables import DeltaTable
+from tests.e2e.commits import put_commit
 from tests.e2e.tables import conf, content, make, source, version
 from tests.e2e.vectors import actions_of, stop_writing_vectors, vectors_of
 
@@ -228,7 +229,7 @@ def test_statistics_without_a_row_count_get_one(spark: SparkSession, tmp_path: P
     actions = [json.loads(line) for line in first.read_text().splitlines()]
     for action in actions:
         action.get("add", {}).pop("stats", None)
-    first.write_text("\n".join(map(json.dumps, actions)) + "\n")
+    put_commit(first, "\n".join(map(json.dumps, actions)) + "\n")
     table = DeltaTable.forPath(spark, str(tmp_path / "t")).alias("t")
     table.merge(source(spark, "id int", [(1,)]), "t.id = s.id").whenMatchedDelete().execute()
     (added,) = actions_of(tmp_path / "t", 1, "add")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from deltamerge.log.replay.table import open_log
+from tests.e2e.commits import put_commit
 
 FEATURES = ["deletionVectors"]
 
@@ -25,7 +26,7 @@ def ask_for_vectors(path: Path) -> None:
             }
         if "metaData" in action:
             action["metaData"]["configuration"]["delta.enableDeletionVectors"] = "true"
-    first.write_text("\n".join(map(json.dumps, actions)) + "\n")
+    put_commit(first, "\n".join(map(json.dumps, actions)) + "\n")
 
 
 def stop_writing_vectors(path: Path, version: int) -> None:
