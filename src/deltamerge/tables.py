@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from deltamerge.commands.describe import detail_table, frame_of, history_table
@@ -24,7 +23,7 @@ from deltamerge.merge.report import MergeReport
 from deltamerge.merge.run import explained, previewed, run_merge
 from deltamerge.merge.statement.clauses import Action, Assignment, Batch, Clause, Latest, MergeSpec, Side
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.spark.expressions.analysis import syntax_error
+from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.read.catalog import location_of
 from deltamerge.spark.read.snapshot import snapshot_frame
@@ -338,10 +337,7 @@ def _expression(value: Any, argument: str) -> Expression:
         raise TypeError(
             f"{argument} must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type {type(value)!s}"
         )
-    try:
-        return from_user(value)
-    except ParseException as error:
-        raise syntax_error(str(value), error) from error
+    return parsed(value, from_user)
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

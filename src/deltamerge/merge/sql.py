@@ -13,6 +13,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.run import explained, run_merge
 from deltamerge.merge.statement.clauses import Assignment, Clause, MergeSpec
 from deltamerge.merge.statement.parse import SqlClause, Statement, parse_merge, says_merge
+from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.expressions.queries import query_frame
@@ -65,7 +66,7 @@ def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStateme
         return attribute_of(name_parts_of(with_short_names(text, short, home)))
 
     def ready(text: str) -> Expression:
-        return from_clause(views.named(with_ctes(with_short_names(text, short, home), statement.ctes)))
+        return parsed(views.named(with_ctes(with_short_names(text, short, home), statement.ctes)), from_clause)
 
     spec = MergeSpec(
         _source(spark, statement, source_name, views),

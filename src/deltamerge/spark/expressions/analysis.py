@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
+from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column
@@ -18,6 +19,7 @@ from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.jobs import local_frame
+from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.sql.text import has_subquery, name_parts
 
@@ -56,21 +58,33 @@ class Check:
         return self.place.endswith("condition")
 
 
+def parsed(value: Any, read: Callable[[Any], Expression]) -> Expression:
+    """An expression that a user gives, as `read` makes it. Raises ParseError, which PySpark does not log, for what is no SQL."""
+    try:
+        with quietly():
+            found = read(value)
+            found.column  # noqa: B018 - classic Spark parses it here
+            return found
+    except ParseException as error:
+        raise syntax_error(str(value), error) from error
+
+
 def types_of(frame: Frame, conditions: Sequence[Check], values: Sequence[Check], columns: Sequence[str]) -> list[SparkType]:
     """The types of `values` over a frame on which `conditions` are conditions too.
 
     Raises AnalysisError that names the one expression which fails, and the `columns` that it could have used.
     """
-    try:
-        return _types(frame, conditions, values)
-    except AnalysisException as error:
-        found = [_failure(frame, check, [check], []) for check in conditions]
-        found += [_failure(frame, check, [], [check]) for check in values]
-        failures = [failure for failure in found if failure is not None]
-        # Spark resolves every name before it looks at a type.
-        named = [failure for failure in failures if (failure[0].getCondition() or "").startswith(_NAMES)]
-        first, check = (named or failures or [(error, (*conditions, *values)[0])])[0]
-        raise _explained(first, check, columns) from first
+    with quietly():
+        try:
+            return _types(frame, conditions, values)
+        except AnalysisException as error:
+            found = [_failure(frame, check, [check], []) for check in conditions]
+            found += [_failure(frame, check, [], [check]) for check in values]
+            failures = [failure for failure in found if failure is not None]
+            # Spark resolves every name before it looks at a type.
+            named = [failure for failure in failures if (failure[0].getCondition() or "").startswith(_NAMES)]
+            first, check = (named or failures or [(error, (*conditions, *values)[0])])[0]
+            raise _explained(first, check, columns) from first
 
 
 def _failure(frame: Frame, check: Check, conditions: list[Check], values: list[Check]) -> tuple[AnalysisException, Check] | None:
@@ -112,7 +126,8 @@ def _refuse_stars(frame: Frame, values: Sequence[Column]) -> None:
 def has_qualifier(frame: Frame, qualifier: str) -> bool:
     """Whether columns of a frame can be named with this qualifier."""
     try:
-        found = frame.select(F.col(f"{quoted(qualifier)}.*")).columns
+        with quietly():
+            found = frame.select(F.col(f"{quoted(qualifier)}.*")).columns
     except AnalysisException:
         return False
     structs = [field.dataType for field in frame.schema if field.name.lower() == qualifier.lower()]

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.schema import nullable_type
 from deltamerge.spark.sql.text import united
 from deltamerge.worker.scan.row_errors import Refused
@@ -145,7 +146,8 @@ def check_casts(spark: Session, casts: Iterable[tuple[T.DataType, T.DataType, st
         if not fills and _lacks_anywhere(source, target):
             raise _mismatch(source, target, name)
         try:
-            spark.range(0).select(assigned(F.lit(None).cast(source), source, target, name)).schema  # noqa: B018
+            with quietly():
+                spark.range(0).select(assigned(F.lit(None).cast(source), source, target, name)).schema  # noqa: B018
         except AnalysisException as error:
             raise _no_cast(source, target, name, error.getCondition()) from error
 

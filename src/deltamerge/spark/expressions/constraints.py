@@ -18,6 +18,7 @@ from deltamerge.spark.expressions.analysis import empty_frame, plain_message
 from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.schema import spark_type
 from deltamerge.spark.sql.text import united, words_of
 from deltamerge.worker.scan.row_errors import Refused
@@ -63,7 +64,8 @@ def check_demands(spark: Session, schema: StructType, demands: Demands) -> None:
     rows = empty_frame(spark, schema)
     for check in demands.checks:
         try:
-            rows.select(F.expr(check.text)).schema  # noqa: B018 - a Connect client analyses only when asked
+            with quietly():
+                rows.select(F.expr(check.text)).schema  # noqa: B018 - a Connect client analyses only when asked
         except AnalysisException as error:
             raise ConstraintError(
                 "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",

@@ -7,14 +7,16 @@ from pyspark.errors import AnalysisException
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.expressions.analysis import plain_message
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.quiet import quietly
 
 
 def query_frame(spark: Session, query: str) -> Frame:
-    """The rows of a query, lazily. Raises AnalysisError."""
+    """The rows of a query, lazily. Raises AnalysisError, which PySpark does not log."""
     try:
-        frame: Frame = spark.sql(query)
-        frame.schema  # noqa: B018 - a Connect client analyses only when asked
-        return frame
+        with quietly():
+            frame: Frame = spark.sql(query)
+            frame.schema  # noqa: B018 - a Connect client analyses only when asked
+            return frame
     except AnalysisException as error:
         raise refusal(error) from error
 

@@ -15,6 +15,7 @@ from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.read.travel import snapshot_at
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.tables import TableName, tables_in
 from deltamerge.spark.sql.text import replaced
@@ -89,7 +90,8 @@ def _path_in(name: Sequence[str]) -> str | None:
 def _catalog_location(spark: Session, name: Sequence[str]) -> str | None:
     """The location of a catalog's Delta table; None for views and tables of other formats."""
     try:
-        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_text(name)}").collect()
+        with quietly():
+            rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_text(name)}").collect()
     except AnalysisException as error:
         raise refusal(error) from error
     details = {row[0]: row[1] for row in rows}

@@ -24,6 +24,7 @@ from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, local_frame
+from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.stages.changes import ClauseQuery, clause_number
@@ -62,7 +63,8 @@ def about_pairs(
     """
     frame = _side_by_side(spark, count, source, target)
     try:
-        return Question(_asked(frame, condition, clauses, schema), count)
+        with quietly():
+            return Question(_asked(frame, condition, clauses, schema), count)
     except AnalysisException:
         return None
 
