@@ -25,7 +25,7 @@ from deltamerge.merge.statement.clauses import Action, Assignment, Batch, Clause
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_user
-from deltamerge.spark.read.catalog import location_of
+from deltamerge.spark.read.catalog import table_named
 from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.spark.sql.text import name_parts_of
@@ -70,7 +70,7 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         check_session(sparkSession)
         if not isinstance(tableOrViewName, str):
             raise TypeError(f"'tableOrViewName' in forName must be a string, found to be of type {type(tableOrViewName)!s}")
-        return cls.forPath(sparkSession, location_of(sparkSession, name_parts_of(tableOrViewName) or (tableOrViewName,)))
+        return cls.forPath(sparkSession, table_named(sparkSession, name_parts_of(tableOrViewName) or (tableOrViewName,)).location)
 
     @classmethod
     @catchable

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.tables import DeltaTable
+from tests.e2e.catalog import listed
 from tests.e2e.tables import conf
 
 
@@ -214,24 +215,20 @@ def test_the_target_as_its_own_source(spark: SparkSession, path: str) -> None:
 
 @pytest.mark.local(reason="Spark makes the catalog's table, without a connector to the store")
 def test_a_table_of_the_catalog(spark: SparkSession, path: str, changes: str) -> None:
-    spark.sql(f'CREATE TABLE listed USING parquet LOCATION "{path}"')
-    try:
+    with listed(spark, {"listed": path.replace("'", "\\'")}):
         deltamerge.sql(spark, "MERGE INTO listed USING changes ON listed.id = changes.id WHEN MATCHED THEN DELETE")
         DeltaTable.forName(spark, "default.listed").alias("t").merge(
             spark.table("changes").alias("s"), "t.id = s.id"
         ).whenNotMatchedInsertAll().execute()
         assert rows(spark, path) == [(1, "a", 10), (2, "B", 21), (3, "C", 30)]
-    finally:
-        spark.sql("DROP TABLE listed")
 
 
 @pytest.mark.local(reason="Spark makes the catalog's table, without a connector to the store")
 @pytest.mark.parametrize("target", ["listed", "default.listed", "spark_catalog.default.listed"])
 def test_a_table_of_the_catalog_by_more_or_less_of_its_name(spark: SparkSession, path: str, target: str) -> None:
     deltamerge.write(spark.sql("SELECT 2 AS id, 21 AS n"), f"{path}2")
-    spark.sql(f'CREATE TABLE listed USING parquet LOCATION "{path}"')
-    spark.sql(f'CREATE TABLE listed2 USING parquet LOCATION "{path}2"')
-    try:
+    place = path.replace("'", "\\'")
+    with listed(spark, {"listed": place, "listed2": f"{place}2"}):
         deltamerge.sql(
             spark,
             f"""MERGE INTO {target} USING default.listed2 ON spark_catalog.default.listed.id = spark_catalog.default.listed2.id
@@ -242,9 +239,6 @@ def test_a_table_of_the_catalog_by_more_or_less_of_its_name(spark: SparkSession,
         query = "SELECT id, n FROM default.listed VERSION AS OF 0"
         deltamerge.sql(spark, f"MERGE INTO {target} t USING ({query}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n")
         assert rows(spark, path) == [(1, "a", 10), (2, "k", 20)]
-    finally:
-        spark.sql("DROP TABLE listed")
-        spark.sql("DROP TABLE listed2")
 
 
 @pytest.mark.local(reason="Spark writes and reads the other format, without a connector to the store")

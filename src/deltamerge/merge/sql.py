@@ -16,8 +16,9 @@ from deltamerge.merge.statement.parse import SqlClause, Statement, parse_merge, 
 from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.identifiers import with_identifiers
-from deltamerge.spark.expressions.queries import query_frame
-from deltamerge.spark.read.catalog import PathViews, location_of, named_frame
+from deltamerge.spark.expressions.queries import asking_for_formats
+from deltamerge.spark.read.catalog import named_frame, target_named
+from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.attributes import attribute_of
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import one_row
@@ -32,11 +33,12 @@ def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Fr
     """Run MERGE text and return its result row, EXPLAIN MERGE its plan; what is neither goes to Spark unchanged."""
     merge = with_variables(spark, text)
     if not says_merge(merge) or parse_merge(merge) is None:
-        frame: Frame = spark.sql(text) if arguments is None else spark.sql(text, arguments)  # type: ignore[arg-type]
-        return frame
+        with asking_for_formats(spark):
+            frame: Frame = spark.sql(text) if arguments is None else spark.sql(text, arguments)  # type: ignore[arg-type]
+            return frame
     statement = parse_merge(with_identifiers(spark, with_arguments(merge, arguments)))
     assert statement is not None
-    with PathViews(spark) as views:
+    with TableViews(spark) as views:
         bound = bind(spark, statement, views)
         if statement.explain:
             return one_row(spark, {"plan": explained(spark, bound.table, bound.spec)})
@@ -51,9 +53,9 @@ class BoundStatement:
     spec: MergeSpec
 
 
-def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStatement:
-    """Open the tables that a statement names; `views` stand for the paths in its queries. Raises AnalysisError."""
-    table = open_table(spark, location_of(spark, statement.target))
+def bind(spark: Session, statement: Statement, views: TableViews) -> BoundStatement:
+    """Open the tables that a statement names; `views` stand for the tables in its queries. Raises AnalysisError."""
+    target = target_named(spark, statement.target)
     source_name = () if statement.source_is_query or statement.ctes else name_parts_of(statement.source)
     short = [statement.target] if statement.target_alias is None else []
     short += [source_name] if statement.source_alias is None and source_name else []
@@ -66,7 +68,7 @@ def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStateme
         return attribute_of(name_parts_of(with_short_names(text, short, home)))
 
     def ready(text: str) -> Expression:
-        return parsed(views.named(with_ctes(with_short_names(text, short, home), statement.ctes)), from_clause)
+        return parsed(views.named(with_ctes(with_short_names(text, short, home), statement.ctes), unread=True), from_clause)
 
     spec = MergeSpec(
         _source(spark, statement, source_name, views),
@@ -76,14 +78,14 @@ def bind(spark: Session, statement: Statement, views: PathViews) -> BoundStateme
         statement.source_alias or (source_name[-1] if source_name else None),
         statement.with_schema_evolution or None,
     )
-    return BoundStatement(table, spec)
+    return BoundStatement(open_table(spark, target.location), spec)
 
 
-def _source(spark: Session, statement: Statement, name: tuple[str, ...], views: PathViews) -> Frame:
+def _source(spark: Session, statement: Statement, name: tuple[str, ...], views: TableViews) -> Frame:
     if name:
-        return named_frame(spark, name)
+        return named_frame(spark, name)[0].alias(name[-1])
     query = statement.source if statement.source_is_query else f"TABLE {statement.source}"
-    frame = query_frame(spark, views.named(with_ctes(f"({query})", statement.ctes)))
+    frame = views.query(with_ctes(f"({query})", statement.ctes))
     return frame if statement.source_is_query else frame.alias(statement.source.strip("`"))
 
 

@@ -2,29 +2,93 @@
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException
+import contextlib
+import re
+from collections.abc import Iterator
 
-from deltamerge.errors import AnalysisError
+from pyspark.errors import AnalysisException, PySparkException
+
+from deltamerge.errors import AnalysisError, DeltaMergeError
 from deltamerge.spark.expressions.analysis import plain_message
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.jobs import UNNAMED, condition_in, translated
 from deltamerge.spark.session.quiet import quietly
+from deltamerge.worker.scan.outcomes import AttemptEnded
+
+NO_SOURCE = "DATA_SOURCE_NOT_FOUND"
+_NO_CATALOG = "CANNOT_LOAD_CATALOG"
+_UNLOADED = re.compile(r"Cannot find catalog plugin class .*")  # on Spark 4.0, which has no condition for it
+_FORMAT = re.compile(r"data source: (\S+?)\.(?:\s|$)")
 
 
 def query_frame(spark: Session, query: str) -> Frame:
-    """The rows of a query, lazily. Raises AnalysisError, which PySpark does not log."""
+    """The rows of a query, lazily. Raises AnalysisError."""
+    with asking(spark):
+        frame: Frame = spark.sql(query)
+        frame.schema  # noqa: B018 - a Connect client analyses only when asked
+        return frame
+
+
+def table_frame(spark: Session, name: str) -> Frame:
+    """The rows of a table or view that Spark reads, given as SQL names it, lazily. Raises AnalysisError."""
+    with asking(spark):
+        frame: Frame = spark.table(name)
+        frame.schema  # noqa: B018 - a Connect client analyses only when asked
+        return frame
+
+
+@contextlib.contextmanager
+def asking(spark: Session) -> Iterator[None]:
+    """What Spark refuses within comes out as an AnalysisError, also what PySpark has no class for. It is not logged."""
     try:
         with quietly():
-            frame: Frame = spark.sql(query)
-            frame.schema  # noqa: B018 - a Connect client analyses only when asked
-            return frame
-    except AnalysisException as error:
-        raise refusal(error) from error
+            yield
+    except PySparkException as error:
+        raise _refusal(spark, error) from error
+    except Exception as error:
+        if type(error).__name__ == "Py4JJavaError":
+            raise _refusal(spark, error) from error
+        raise
 
 
-def refusal(error: AnalysisException) -> AnalysisError:
-    """The error of this library that says what Spark's says."""
-    return AnalysisError(
-        error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED",
-        plain_message(str(error)),
-        parameters=dict(error.getMessageParameters() or {}),
-    )
+@contextlib.contextmanager
+def asking_for_formats(spark: Session) -> Iterator[None]:
+    """A statement that is Spark's, with Spark's errors, but for tables whose format or catalog is not there: as `asking`."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ == "Py4JJavaError" or condition_in(error)[0].startswith((NO_SOURCE, _NO_CATALOG)):
+            raise _refusal(spark, error) from error
+        raise
+
+
+def _refusal(spark: Session, error: Exception) -> DeltaMergeError | AttemptEnded:
+    """The error of this library that says what Spark's says; without a condition it is a failure of Spark."""
+    condition, message = condition_in(error)
+    unloaded = _UNLOADED.search(str(error))
+    if isinstance(error, AnalysisException):
+        condition, message = error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED", plain_message(str(error))
+    elif condition == UNNAMED and unloaded is None:
+        return translated(error)
+    elif condition == UNNAMED and unloaded is not None:
+        condition, message = f"{_NO_CATALOG}.PLUGIN_CLASS_NOT_FOUND", unloaded[0]
+    found: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
+    return AnalysisError(condition, message, parameters=found, hint=_hint(condition, message))
+
+
+def _hint(condition: str, message: str) -> str | None:
+    if condition == NO_SOURCE:
+        name = _FORMAT.search(message)
+        return _WITHOUT_JAR if name is None or name[1].lower() == "delta" else _WITHOUT_FORMAT
+    return _WITHOUT_CATALOG if condition.startswith(_NO_CATALOG) else None
+
+
+_WITHOUT_JAR = (
+    "Spark reads Delta tables with delta-spark's JAR only. This library needs none for the tables that a MERGE names; "
+    "a view over one needs it: name the table itself, or make a temporary view of deltamerge.read(spark, path)."
+)
+_WITHOUT_FORMAT = "Add the format's package to the session, as by spark.jars.packages."
+_WITHOUT_CATALOG = (
+    "Unset the catalog's setting, spark.sql.catalog.spark_catalog for delta-spark's: this library does not need it. "
+    "A view that was made with it needs it: name the table itself."
+)

@@ -1,111 +1,161 @@
-"""Tables by name: through the session's catalog, or as delta.`path`, which this library reads itself."""
+"""Tables by name: through the session's catalog, or as delta.`path`. This library reads Delta tables itself, Spark all others."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
-
-from pyspark.errors import AnalysisException
+from dataclasses import dataclass, replace
 
 from deltamerge.errors import AnalysisError, DeltaMergeError, TableNotFoundError
-from deltamerge.spark.expressions.queries import query_frame, refusal
+from deltamerge.spark.expressions.queries import NO_SOURCE, asking, table_frame
+from deltamerge.spark.read.listing import Listed, described, pattern, shown
 from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.read.travel import snapshot_at
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.storage import open_table
-from deltamerge.spark.sql.tables import TableName, tables_in
-from deltamerge.spark.sql.text import replaced
+
+_CATALOG = "spark_catalog"
+_HINT = "Name a Delta table of the session's catalog, or a path as delta.`path`."
 
 
-def location_of(spark: Session, name: Sequence[str]) -> str:
-    """Where the Delta table of this name lies: delta.`path`, or a table of the catalog. Raises AnalysisError."""
-    found = _path_in(name) or _catalog_location(spark, name)
-    if found is None:
-        raise AnalysisError(
-            "DELTA_TABLE_ONLY_OPERATION",
-            f"{_text(name)} is not a Delta table. MERGE is only supported for Delta tables.",
-            parameters={"tableName": _text(name), "operation": "MERGE"},
-            hint="Name a Delta table of the session's catalog, or a path as delta.`path`.",
-        )
-    return found
+@dataclass(frozen=True)
+class NamedTable:
+    """Where a Delta table lies, and all parts of its name: its columns are qualified by them.
+
+    Whether this session's Spark has what it needs to read it.
+    """
+
+    location: str
+    name: tuple[str, ...]
+    is_read_by_spark: bool
 
 
-def named_frame(spark: Session, name: Sequence[str]) -> Frame:
-    """The rows of a table or view by name; a Delta table is read by this library. Raises AnalysisError."""
-    location = _location_if_delta(spark, name)
-    if location is not None:
-        return snapshot_frame(spark, snapshot_at(spark, location))
-    return query_frame(spark, f"TABLE {_text(name)}").alias(name[-1])
+@dataclass(frozen=True)
+class NotDelta:
+    """Why a name is no Delta table's, and what to name instead; whether it is another format's over a Delta table's files."""
+
+    reason: str
+    hint: str
+    is_over_delta: bool = False
 
 
-class PathViews:
-    """Temporary views that stand for Delta tables in queries, dropped on leaving."""
-
-    def __init__(self, spark: Session) -> None:
-        self._spark = spark
-        self._views: dict[tuple[tuple[str, ...], str | None, str | None], str] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for view in self._views.values():
-            self._spark.catalog.dropTempView(view)
-
-    def named(self, text: str) -> str:
-        """The text with each delta.`path`, and each Delta table at a version or time, replaced by a view of the table there."""
-        views = [(table.first, table.behind, self._view(table)) for table in tables_in(text)]
-        return replaced(text, [(first, behind, view) for first, behind, view in views if view is not None])
-
-    def _view(self, table: TableName) -> str | None:
-        key = (table.parts, table.version, table.timestamp)
-        if key not in self._views:
-            location = _location_if_delta(self._spark, table.parts)
-            if location is None:
-                return None
-            name = f"__deltamerge_{uuid.uuid4().hex}"
-            snapshot = snapshot_at(self._spark, location, table.version, table.timestamp)
-            snapshot_frame(self._spark, snapshot).createOrReplaceTempView(name)
-            self._views[key] = name
-        return self._views[key]
-
-
-def _location_if_delta(spark: Session, name: Sequence[str]) -> str | None:
-    """Where the Delta table of this name lies; None for what is none, or is not there: the query says which."""
+def table_named(spark: Session, name: Sequence[str]) -> NamedTable:
+    """The Delta table of this name: delta.`path`, or a table of the catalog. Raises TableNotFoundError for any other name."""
     try:
-        return _path_in(name) or _catalog_location(spark, name)
+        found = delta_named(spark, name)
+    except AnalysisError as error:
+        found = NotDelta(error.detail, error.hint or _HINT)
+    if isinstance(found, NamedTable):
+        return found
+    raise TableNotFoundError(
+        "DELTA_MISSING_DELTA_TABLE",
+        f"{sql_name(name)} is not a Delta table: {found.reason}",
+        parameters={"tableName": sql_name(name)},
+        hint=found.hint,
+    )
+
+
+def target_named(spark: Session, name: Sequence[str]) -> NamedTable:
+    """The Delta table of this name, to merge into it. Raises AnalysisError for any other, and for what is not there."""
+    found = delta_named(spark, name)
+    if isinstance(found, NamedTable):
+        return found
+    raise AnalysisError(
+        "DELTA_TABLE_ONLY_OPERATION",
+        f"{sql_name(name)} is not a Delta table: {found.reason} MERGE is only supported for Delta tables.",
+        parameters={"tableName": sql_name(name), "operation": "MERGE"},
+        hint=found.hint,
+    )
+
+
+def delta_named(spark: Session, name: Sequence[str]) -> NamedTable | NotDelta:
+    """The Delta table of this name, or why it is a view's or another format's. Raises AnalysisError for what is not there."""
+    if len(name) == 2 and name[0].lower() == "delta":
+        return NamedTable(name[1], (_CATALOG, *name), is_read_by_spark=False)
+    found = _listed(spark, name)
+    if found.is_delta and found.location is not None:
+        return NamedTable(found.location, found.name, found.is_read_by_spark)
+    if found.is_view:
+        return NotDelta("it is a view.", _HINT)
+    if found.location is None or not _is_delta_folder(spark, found.location):
+        return NotDelta(f"the catalog has it as a table of the format {found.provider or 'hive'}.", _HINT)
+    return NotDelta(
+        f"the catalog has it as {found.provider}, though a Delta table lies at {found.location}.",
+        f"Name the Delta table by its path, delta.`{found.location}`, or create it in the catalog USING delta.",
+        is_over_delta=True,
+    )
+
+
+def source_named(spark: Session, name: Sequence[str]) -> NamedTable | None:
+    """The Delta table of this name; None for what is none, or is not there: Spark's query says which.
+
+    Raises AnalysisError for another format's table over a Delta table's files: it would have the rows of all versions.
+    """
+    try:
+        found = delta_named(spark, name)
     except AnalysisError:
         return None
+    if isinstance(found, NotDelta) and found.is_over_delta:
+        raise AnalysisError(
+            "DELTA_INVALID_FORMAT",
+            f"{sql_name(name)} can't be read: {found.reason} It would have rows that were deleted.",
+            parameters={"tableName": sql_name(name)},
+            hint=found.hint,
+        )
+    return found if isinstance(found, NamedTable) else None
 
 
-def _path_in(name: Sequence[str]) -> str | None:
-    """The path in delta.`path`, None for other names."""
-    return name[1] if len(name) == 2 and name[0].lower() == "delta" else None
+def named_frame(spark: Session, name: Sequence[str]) -> tuple[Frame, tuple[str, ...]]:
+    """The rows of a table or view by name, and the name that qualifies its columns; () for what Spark reads, whose frame has it.
+
+    Raises AnalysisError.
+    """
+    found = source_named(spark, name)
+    if found is None:
+        return table_frame(spark, sql_name(name)), ()
+    return snapshot_frame(spark, snapshot_at(spark, found.location)), found.name
 
 
-def _catalog_location(spark: Session, name: Sequence[str]) -> str | None:
-    """The location of a catalog's Delta table; None for views and tables of other formats."""
+def sql_name(name: Sequence[str]) -> str:
+    """A name as SQL text, each part between backquotes."""
+    return ".".join(map(quoted, name))
+
+
+def _listed(spark: Session, name: Sequence[str]) -> Listed:
+    """What the catalog says of a table or view. Raises AnalysisError when it is not there, or nothing can be told of it."""
     try:
-        with quietly():
-            rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_text(name)}").collect()
-    except AnalysisException as error:
-        raise refusal(error) from error
-    details = {row[0]: row[1] for row in rows}
-    if "Location" not in details:
+        with asking(spark):
+            found = described(name, spark.sql(f"DESCRIBE TABLE EXTENDED {sql_name(name)}").collect())
+    except AnalysisError as error:
+        instead = _shown(spark, name) if error.condition == NO_SOURCE else None
+        if instead is None:
+            raise
+        return instead
+    if found.is_view or found.location is not None:
+        return found
+    # Of a format that is written in Python Spark's description says neither its name nor where the table lies.
+    return replace(_shown(spark, name) or found, is_read_by_spark=True)
+
+
+def _shown(spark: Session, name: Sequence[str]) -> Listed | None:
+    """What the catalog says of a table where describing it fails or says too little: listing it needs no format.
+
+    None where the catalog can't list it, or lists what can't be told apart.
+    """
+    within = f" IN {sql_name(name[:-1])}" if len(name) > 1 else ""
+    try:
+        with asking(spark):
+            rows = spark.sql(f"SHOW TABLE EXTENDED{within} LIKE '{pattern(name[-1])}'").collect()
+    except AnalysisError:
         return None
-    location = str(details["Location"])
+    return shown(name, [row.asDict() for row in rows])
+
+
+def _is_delta_folder(spark: Session, location: str) -> bool:
     try:
         open_table(spark, location).snapshot()
     except TableNotFoundError:
-        return None
-    except DeltaMergeError:
-        return location if str(details.get("Provider", "")).lower() == "delta" else None
-    return location
-
-
-def _text(name: Sequence[str]) -> str:
-    return ".".join(map(quoted, name))
+        return False
+    except DeltaMergeError:  # a place that this library can't read: Spark may
+        return False
+    return True

@@ -49,6 +49,7 @@ _FILE_HINTS = {
     "DELTAMERGE_ANCIENT_DATETIME": "Write the file's rows again with Spark, told by its conf which calendar they are in.",
 }
 _TOO_LARGE = re.compile(r"Total size of serialized results .* is bigger than spark\.driver\.maxResultSize [^\n]*\)")
+UNNAMED = "DELTAMERGE_JOB_FAILED"
 _LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
@@ -146,7 +147,7 @@ def translated(error: Exception) -> DeltaMergeError | AttemptEnded:
     if too_large := _TOO_LARGE.search(text):
         hint = f"Raise spark.driver.maxResultSize (and spark.driver.memory). {_UNCHANGED}"
         return ResultTooLargeError("DELTAMERGE_RESULT_TOO_LARGE", f"{too_large[0]}.", hint=hint)
-    condition, message = _condition(error, text)
+    condition, message = condition_in(error)
     kind: type[DeltaMergeError] = ExecutionError
     if condition == _LOST or _LOST in text:
         return SourceLostError(_LOST, f"Rows of the materialized source are lost: {message}", hint=_UNCHANGED)
@@ -208,11 +209,13 @@ def _python_failure(name: str, message: str) -> ExecutionError:
     )
 
 
-def _condition(error: Exception, text: str) -> tuple[str, str]:
+def condition_in(error: Exception) -> tuple[str, str]:
+    """The condition that one of Spark's errors names, UNNAMED where it names none, and the line that says what is wrong."""
+    text = str(error)
     found = _CONDITION.search(text)
     named = error.getCondition() if isinstance(error, PySparkException) and hasattr(error, "getCondition") else None
     if found is None:
-        return named or "DELTAMERGE_JOB_FAILED", _first_line(text)
+        return named or UNNAMED, _first_line(text)
     return found[1], found[2].split(" SQLSTATE:")[0].strip()
 
 

@@ -6,6 +6,7 @@ Source: Spark's grammar, `relationPrimary`, `temporalClause`, `query`. Must not 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,23 +16,76 @@ from deltamerge.spark.sql.text import keyword_at, opened, parse, replaced, token
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table that a query names, at the places [first, behind) of its text, and the version or time of it, as it is written."""
+    """A table that a query names, at the places [first, behind) of its text, and the version or time of it, as it is written.
+
+    `has_name` says whether it goes by this name in the query, not by an alias, `is_plain` that it is neither delta.`path` nor
+    at a version or time.
+    """
 
     first: int
     behind: int
     parts: tuple[str, ...]
     version: str | None = None
     timestamp: str | None = None
+    has_name: bool = True
+    is_plain: bool = False
 
 
-def tables_in(text: str) -> list[TableName]:
+def tables_in(text: str, plain: bool = False) -> list[TableName]:
     """The tables that queries in a text name as delta.`path`, and those of any name at a version or time.
 
-    Outside of queries delta.`name` is a column's name, as it is in them where no table can stand.
+    Also all others, if `plain`, but for those that WITH defines. Outside of queries delta.`name` is a column's name, as it is in
+    them where no table can stand.
     """
     tokens = tokens_of(text) or []
-    found = [_table_at(text, tokens, n) for n in _table_places(tokens)]
-    return [table for table in found if table is not None]
+    found = [table for n in _table_places(tokens) if (table := _table_at(text, tokens, n)) is not None]
+    if not plain:
+        return [table for table in found if not table.is_plain]
+    defined = list(_defined(tokens))
+    return [table for table in found if not (table.is_plain and any(query.hides(table) for query in defined))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Defined:
+    """A query of WITH: the name that it defines at the places [first, behind) of a text."""
+
+    name: str
+    first: int
+    behind: int
+
+    def hides(self, table: TableName) -> bool:
+        """Whether the name stands for this query there, not for a table."""
+        return self.first <= table.first < self.behind and [part.lower() for part in table.parts] == [self.name]
+
+
+def _defined(tokens: Sequence[Token]) -> Iterator[_Defined]:
+    """The queries of each WITH: from their own ends, if they are recursive their beginnings, to the end of the query around."""
+    for n in range(len(tokens)):
+        at = n + 1
+        if keyword_at(tokens, n) != "WITH" or at >= len(tokens):
+            continue
+        recursive = keyword_at(tokens, at) == "RECURSIVE"
+        at += recursive
+        end = _end_of_level(tokens, n)
+        while at < len(tokens) and is_name(tokens[at]):
+            name, begin, at = tokens[at].name.lower(), at, at + 1
+            while keyword_at(tokens, at) in ("(", "AS") or keyword_at(tokens, at - 1) in ("MAX", "RECURSION", "LEVEL"):
+                at = partner(tokens, at) + 1 if keyword_at(tokens, at) == "(" else at + 1
+            first = begin if recursive else min(at, len(tokens)) - 1
+            yield _Defined(name, tokens[first].start, end)
+            if keyword_at(tokens, at) != ",":
+                break
+            at += 1
+
+
+def _end_of_level(tokens: Sequence[Token], n: int) -> int:
+    """The place in the text where the parenthesis around a token closes."""
+    depth = 0
+    for token in tokens[n:]:
+        depth += (token.text == "(") - (token.text == ")")
+        if depth < 0:
+            return token.start
+    return tokens[-1].behind
 
 
 @dataclass(slots=True)
@@ -72,18 +126,37 @@ def _names_tables(tokens: Sequence[Token], n: int, level: _Level) -> bool:
 
 
 def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
-    parts = _name_at(tokens, n)
+    parts = name_at(tokens, n)
     behind = n + 2 * len(parts) - 1
     is_path = len(parts) == 2 and parts[0].name.lower() == "delta" and parts[1].kind is Kind.NAME
     kind, begin, end = _time_travel(text, tokens, behind) if parts else ("", behind, behind)
-    if not (is_path or kind):
+    is_plain = not (is_path or kind)
+    if is_plain and (not parts or keyword_at(tokens, n) in _NO_TABLES or keyword_at(tokens, behind) == "("):
         return None
     version = _version(tokens[(begin + end) // 2]) if kind == "version" else None
     timestamp = text[tokens[begin].start : tokens[end - 1].behind] if kind == "timestamp" else None
-    return TableName(parts[0].start, tokens[end - 1].behind, tuple(part.name for part in parts), version, timestamp)
+    names, has_name = tuple(part.name for part in parts), keyword_at(tokens, n - 1) != "TABLE" and not _is_aliased(tokens, end)
+    return TableName(parts[0].start, tokens[end - 1].behind, names, version, timestamp, has_name, is_plain)
 
 
-def _name_at(tokens: Sequence[Token], n: int) -> list[Token]:
+# What may stand where a table can, and is none.
+_NO_TABLES = ("FROM", "LATERAL", "MAP", "REDUCE", "SELECT", "STREAM", "TABLE", "VALUES", "WITH")
+# What may follow a table without an alias.
+_BEHIND = ("ANTI", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FROM", "FULL", "GROUP", "HAVING", "INNER", "INTERSECT", "JOIN",
+           "LATERAL", "LEFT", "LIMIT", "MAP", "MINUS", "NATURAL", "OFFSET", "ON", "ORDER", "PIVOT", "QUALIFY", "REDUCE", "RIGHT",
+           "SELECT", "SEMI", "SETMINUS", "SORT", "UNION", "UNPIVOT", "USING", "WHERE", "WINDOW")  # fmt: skip
+
+
+def _is_aliased(tokens: Sequence[Token], n: int) -> bool:
+    """Whether an alias stands at a place behind a table, options and a sample not counted."""
+    while (word := keyword_at(tokens, n)) in ("WITH", "TABLESAMPLE", "REPEATABLE"):
+        while n < len(tokens) and keyword_at(tokens, n) != "(":
+            n += 1
+        n = partner(tokens, n) + 1
+    return n < len(tokens) and is_name(tokens[n]) and word.partition(" ")[0] not in _BEHIND
+
+
+def name_at(tokens: Sequence[Token], n: int) -> list[Token]:
     """The parts of the dotted name that begins at a place."""
     found: list[Token] = []
     while n < len(tokens) and is_name(tokens[n]):
@@ -135,6 +208,60 @@ def _expression_end(text: str, tokens: Sequence[Token], begin: int) -> int:
     return end
 
 
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """A view that stands for a table which a text names, and all parts of that table's name."""
+
+    table: TableName
+    name: tuple[str, ...]
+    view: str
+
+
+def with_stand_ins(text: str, views: Sequence[StandIn]) -> str:
+    """The text with views in place of tables. They go by the tables' names, as far as those qualify columns.
+
+    Columns that are qualified by more than the last part of such a name lose the rest, unless something else goes by that part:
+    then they stay, and Spark does not find them.
+    """
+    tokens, unaliased = tokens_of(text) or [], {view.name for view in views if view.table.has_name}
+    taken = _other_names(text, tokens, [view.table for view in views]) | _repeated(name[-1].lower() for name in unaliased)
+    places = [(v.table.first, v.table.behind, v.view + _alias(v)) for v in views]
+    for n in range(len(tokens)):
+        parts = name_at(tokens, n)
+        if keyword_at(tokens, n - 1) == "." or any(first <= tokens[n].start < behind for first, behind, _ in places):
+            continue
+        names = _lower(part.name for part in parts)
+        length = max((_qualifying(names, _lower(name)) for name in unaliased if name[-1].lower() not in taken), default=0)
+        if length:
+            places.append((parts[0].start, parts[length - 1].start, ""))
+    return replaced(text, places)
+
+
+def _alias(view: StandIn) -> str:
+    return " AS `{}`".format(view.name[-1].replace("`", "``")) if view.table.has_name else ""
+
+
+def _other_names(text: str, tokens: Sequence[Token], tables: Sequence[TableName]) -> frozenset[str]:
+    """What a text calls by one name, such as columns and aliases, and the last parts of the names of all but some `tables`."""
+    known = [table.first for table in tables]
+    found = {table.parts[-1].lower() for table in tables_in(text, plain=True) if table.first not in known}
+    for n in range(len(tokens)):
+        inside = any(table.first <= tokens[n].start < table.behind for table in tables)
+        if not inside and keyword_at(tokens, n - 1) != "." and len(name_at(tokens, n)) == 1:
+            found.add(tokens[n].name.lower())
+    return frozenset(found)
+
+
+def _repeated(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def _qualifying(parts: tuple[str, ...], table: tuple[str, ...]) -> int:
+    """How many parts of a column's name are the table's, when those are several; 0 when they are not."""
+    lengths = range(min(len(table), len(parts) - 1), 1, -1)
+    return next((length for length in lengths if parts[:length] == table[-length:]), 0)
+
+
 def with_short_names(text: str, tables: Sequence[Sequence[str]], home: Callable[[], Sequence[str]]) -> str:
     """The text with columns qualified by these tables' names, in whole or in part, qualified by the names' last parts only.
 
@@ -145,14 +272,14 @@ def with_short_names(text: str, tables: Sequence[Sequence[str]], home: Callable[
     for n in range(len(tokens)):
         if n and tokens[n - 1].text == ".":
             continue
-        parts = _name_at(tokens, n)
-        length = max((_qualifying(_lower(part.name for part in parts), _lower(table), home) for table in tables), default=0)
+        parts = name_at(tokens, n)
+        length = max((_short_by(_lower(part.name for part in parts), _lower(table), home) for table in tables), default=0)
         if length:
             cuts.append((parts[0].start, parts[length - 1].start, ""))
     return replaced(text, cuts)
 
 
-def _qualifying(parts: tuple[str, ...], table: tuple[str, ...], home: Callable[[], Sequence[str]]) -> int:
+def _short_by(parts: tuple[str, ...], table: tuple[str, ...], home: Callable[[], Sequence[str]]) -> int:
     """How many parts of a column's name are the table's, when those are several; 0 when they are not."""
     for length in range(min(max(len(table), 3), len(parts) - 1), 1, -1):
         said = parts[:length]
@@ -172,7 +299,7 @@ def with_ctes(text: str, ctes: str) -> str:
     tokens = (tokens_of(text) or []) if ctes else []
     places, behind = [], 0
     for n in range(len(tokens)):
-        if n < behind or not _opens_query(tokens, n):
+        if n < behind or not opens_query(tokens, n):
             continue
         behind = partner(tokens, n)
         first, last = tokens[n + 1].start, tokens[min(behind, len(tokens) - 1)].start
@@ -183,12 +310,12 @@ def with_ctes(text: str, ctes: str) -> str:
     return replaced(text, places)
 
 
-def _opens_query(tokens: Sequence[Token], n: int) -> bool:
+def opens_query(tokens: Sequence[Token], n: int) -> bool:
     """Whether a query stands in the parenthesis at a place, not counting VALUES, which reads no table."""
     word = keyword_at(tokens, n + 1)
     if keyword_at(tokens, n) != "(" or word in ("SELECT", "WITH"):
         return keyword_at(tokens, n) == "("
-    names_table = keyword_at(tokens, n + 2) == "(" or bool(_name_at(tokens, n + 2))
+    names_table = keyword_at(tokens, n + 2) == "(" or bool(name_at(tokens, n + 2))
     return names_table and (word == "TABLE" or (word == "FROM" and keyword_at(tokens, n - 1) != "TRIM"))
 
 

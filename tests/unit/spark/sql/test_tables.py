@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.spark.sql.tables import tables_in, with_ctes, with_short_names
+from deltamerge.spark.sql.tables import StandIn, tables_in, with_ctes, with_stand_ins
 
 
 def paths(text: str) -> list[str]:
@@ -70,30 +70,60 @@ def test_what_names_no_version_is_left_to_spark(behind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "names", "short"),
+    ("text", "names"),
     [
-        ("db.t.id = s.id", [("db", "t")], "t.id = s.id"),
-        ("Cat.DB.T.id = db.t.id", [("cat", "db", "t")], "T.id = t.id"),
-        ("cat.db.t.id = cat.db.s.id", [("t",), ("db", "s")], "t.id = s.id"),
-        ("delta.`p`.id = cat.delta.`p`.n", [("delta", "p")], "`p`.id = `p`.n"),
-        ("(SELECT max(cat.db.t.id) FROM cat.db.t)", [("t",)], "(SELECT max(t.id) FROM cat.db.t)"),
+        ("SELECT t.a FROM t, db.u x JOIN `cat`.db.v USING (id) WHERE a IN (TABLE w)", ["t", "db.u", "cat.db.v", "w"]),
+        ("SELECT extract(year FROM a), f(b) FROM g(c) JOIN LATERAL (SELECT 1), VALUES (1), (SELECT * FROM t)", ["t"]),
+        ("WITH a AS (SELECT * FROM t), b(n) AS (SELECT * FROM a) SELECT * FROM a, B, db.a, c", ["t", "db.a", "c"]),
+        ("WITH a AS (SELECT * FROM a) SELECT * FROM a", ["a"]),
+        ("WITH RECURSIVE a(n) MAX RECURSION LEVEL 9 AS (SELECT 1 UNION ALL SELECT * FROM a) SELECT * FROM a", []),
+        ("SELECT * FROM (WITH a (SELECT 1) TABLE a) x, a", ["a"]),
+        ("SELECT 1 + (SELECT max(n) FROM a)", ["a"]),
+        ("t.n + trim(FROM a)", []),
     ],
 )
-def test_a_qualified_column_keeps_the_last_part_of_its_table(text: str, names: list[tuple[str, ...]], short: str) -> None:
-    assert with_short_names(text, names, lambda: ("cat", "db")) == short
+def test_plain_tables_are_those_that_no_query_of_with_hides(text: str, names: list[str]) -> None:
+    assert [".".join(table.parts) for table in tables_in(text, plain=True) if table.is_plain] == names
 
 
-@pytest.mark.parametrize("text", ["other.t.id = x.db.t.id", "t.db.t = db.t"])
-def test_other_names_stay(text: str) -> None:
-    assert with_short_names(text, [("t",)], lambda: ("cat", "db")) == text
+def stood_in(text: str) -> str:
+    """The text with views V0, V1 .. in place of each table, whose whole names begin with `cat.db`."""
+    tables = tables_in(text, plain=True)
+    names = [(*("cat", "db")[: 3 - len(table.parts)], *table.parts) for table in tables]
+    return with_stand_ins(text, [StandIn(table, names[n], f"V{n}") for n, table in enumerate(tables)])
 
 
-def test_where_a_table_is_asked_for_only_where_a_text_says_it() -> None:
-    def home() -> tuple[str, str]:
-        raise AssertionError("asked")
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SELECT t.a FROM t", "SELECT t.a FROM V0 AS `t`"),
+        ("SELECT db.t.a, cat.DB.T.b, s.c FROM db.t WHERE t.a > 1", "SELECT t.a, T.b, s.c FROM V0 AS `t` WHERE t.a > 1"),
+        ("SELECT x.a FROM t x JOIN u AS y JOIN `v` `z`", "SELECT x.a FROM V0 x JOIN V1 AS y JOIN V2 `z`"),
+        ("TABLE t", "TABLE V0"),
+        ("SELECT f(TABLE t)", "SELECT f(TABLE V0)"),
+        ("SELECT * FROM t TABLESAMPLE (5 ROWS) x", "SELECT * FROM V0 TABLESAMPLE (5 ROWS) x"),
+        ("FROM t SELECT a", "FROM V0 AS `t` SELECT a"),
+        ("SELECT * FROM t |> WHERE a > 1", "SELECT * FROM V0 AS `t` |> WHERE a > 1"),
+        ("(SELECT * FROM t LEFT JOIN u USING (a))", "(SELECT * FROM V0 AS `t` LEFT JOIN V1 AS `u` USING (a))"),
+        ("SELECT delta.`p`.a FROM delta.`p` GROUP BY delta.`p`.a", "SELECT `p`.a FROM V0 AS `p` GROUP BY `p`.a"),
+        ("SELECT db.t.a FROM t VERSION AS OF 1 ORDER BY a", "SELECT t.a FROM V0 AS `t` ORDER BY a"),
+    ],
+)
+def test_a_view_goes_by_the_name_of_its_table(text: str, found: str) -> None:
+    assert stood_in(text) == found
 
-    text = "t.id = s.id AND s.a.b > 1 AND db.s.c"
-    assert with_short_names(text, [("t",), ("db", "s")], home) == "t.id = s.id AND s.a.b > 1 AND s.c"
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT db.t.a FROM db.t JOIN u t",  # u goes by t, too
+        "SELECT db.t.a, other.t.a FROM db.t JOIN other.t",
+        "SELECT db.t.a, t FROM db.t",  # a column may be called so
+        "SELECT (SELECT max(db.t.a) FROM u AS t) FROM db.t",
+    ],
+)
+def test_where_the_short_name_may_mean_another_thing_the_whole_name_stays(text: str) -> None:
+    assert "db.t.a" in stood_in(text)
 
 
 @pytest.mark.parametrize(

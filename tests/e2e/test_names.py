@@ -1,0 +1,103 @@
+"""Tables by name: of the session's catalog, whether Spark could read them or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import deltamerge
+from deltamerge.tables import DeltaTable
+from tests.e2e.catalog import listed
+from tests.e2e.refusals import refused
+from tests.e2e.tables import conf, content, make
+
+pytestmark = pytest.mark.local(reason="Spark keeps the catalog's tables, without a connector to the store")
+
+
+@pytest.fixture
+def changes(spark: SparkSession) -> Iterator[str]:
+    """A view of rows 2 and 3."""
+    spark.createDataFrame([(2, "B", 21), (3, "C", 30)], "id int, name string, n int").createOrReplaceTempView("changes")
+    yield "changes"
+    spark.catalog.dropTempView("changes")
+
+
+def people(spark: SparkSession, path: Path) -> Path:
+    """Rows 1 and 2."""
+    make(spark, path, "id int, name string, n int", [(1, "a", 10), (2, "b", 20)])
+    return path
+
+
+def test_a_table_by_name_without_the_jar(spark: SparkSession, tmp_path: Path, changes: str) -> None:
+    path, other = people(spark, tmp_path / "it's a place"), people(spark, tmp_path / "other")
+    quoted = str(path).replace("'", "\\'")
+    with listed(spark, {"people": quoted, "t_x": other, "tax": tmp_path / "tax"}):
+        table = DeltaTable.forName(spark, "default.People").alias("people")
+        table.merge(spark.table("changes").alias("changes"), "people.id = changes.id").whenNotMatchedInsertAll().execute()
+        assert content(spark, path) == [(1, "a", 10), (2, "b", 20), (3, "C", 30)]
+        deltamerge.sql(
+            spark,
+            """WITH people AS (SELECT id, n FROM people WHERE id < 3)
+            MERGE INTO t_x
+            USING (SELECT p.id, default.t_x.n + p.n AS n FROM people p JOIN t_x ON p.id = t_x.id) s ON t_x.id = s.id
+            WHEN MATCHED AND s.id = 1 THEN UPDATE SET n = s.n
+            WHEN MATCHED THEN
+                UPDATE SET n = (SELECT max(n) FROM default.people VERSION AS OF 1) + (SELECT count(*) FROM people)""",
+        )
+        assert content(spark, other) == [(1, "a", 20), (2, "b", 32)]
+        deltamerge.sql(spark, "MERGE INTO people USING t_x ON people.id = default.t_x.id WHEN MATCHED THEN UPDATE SET n = t_x.n")
+        assert content(spark, path) == [(1, "a", 20), (2, "b", 32), (3, "C", 30)]
+        table.update("people.id = 1", {"people.n": "people.n + 1"})
+        table.delete("people.id = 3")
+        assert sorted(map(tuple, table.toDF().select("people.id", "n").collect())) == [(1, 21), (2, 32)]
+        with refused(path, AnalysisException, "DATA_SOURCE_NOT_FOUND", "delta", hint="deltamerge.read"):
+            deltamerge.sql(spark, "SELECT * FROM people").collect()
+
+
+def test_another_formats_table_over_a_delta_table_is_refused(spark: SparkSession, tmp_path: Path, changes: str) -> None:
+    path = people(spark, tmp_path / "t")
+    spark.sql(f"CREATE TABLE files USING parquet LOCATION '{path}'")
+    merge = "MERGE INTO {0} t USING {1} s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    try:
+        with refused(path, AnalysisException, "DELTA_MISSING_DELTA_TABLE", "as parquet", hint=f"{path}"):
+            DeltaTable.forName(spark, "files")
+        with refused(path, AnalysisException, "DELTA_TABLE_ONLY_OPERATION", "as parquet", hint="USING delta"):
+            deltamerge.sql(spark, merge.format("files", "changes"))
+        with refused(path, AnalysisException, "DELTA_INVALID_FORMAT", "deleted", hint="USING delta"):
+            deltamerge.sql(spark, merge.format(f"delta.`{path}`", "files"))
+    finally:
+        spark.sql("DROP TABLE files")
+
+
+def test_a_catalog_whose_class_is_not_there(spark: SparkSession, tmp_path: Path, changes: str) -> None:
+    path = people(spark, tmp_path / "t")
+    merge = "MERGE INTO {0} t USING {1} s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    with conf(spark, {"spark.sql.catalog.elsewhere": "io.delta.NoSuchCatalog"}):
+        for text in (merge.format("elsewhere.db.t", "changes"), merge.format(f"delta.`{path}`", "elsewhere.db.t")):
+            with pytest.raises(AnalysisException, match=r"CANNOT_LOAD_CATALOG.*elsewhere") as caught:
+                deltamerge.sql(spark, text)
+            assert "Unset the catalog's setting" in (caught.value.hint or "")  # type: ignore[attr-defined]
+        with refused(path, AnalysisException, "DELTA_MISSING_DELTA_TABLE", "elsewhere", hint="Unset the catalog's setting"):
+            DeltaTable.forName(spark, "elsewhere.db.t")
+
+
+def test_names_that_are_no_delta_tables(spark: SparkSession, tmp_path: Path, changes: str) -> None:
+    spark.sql("CREATE TABLE numbers USING parquet AS SELECT 1 AS id")
+    try:
+        for name, reason, hint in (
+            ("changes", "it is a view", "delta.`path`"),
+            ("numbers", "a table of the format parquet", "delta.`path`"),
+            ("number", "cannot be found", "delta.`path`"),
+            ("defalt.numbers", "cannot be found", "delta.`path`"),
+            ("`a.b`", "cannot be found", "delta.`path`"),
+            ("it's |*", "cannot be found", "delta.`path`"),
+            ("a.b.c.d", "namespace", "delta.`path`"),
+        ):
+            with refused(tmp_path, AnalysisException, "DELTA_MISSING_DELTA_TABLE", "is not a Delta table", reason, hint=hint):
+                DeltaTable.forName(spark, name)
+    finally:
+        spark.sql("DROP TABLE numbers")
