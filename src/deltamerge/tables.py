@@ -46,12 +46,18 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
             raise missing(type(self), name, self)
 
     def __init__(
-        self, spark: SparkSession, log: DeltaLog, alias: str | None = None, known_schema: StructType | None = None
+        self,
+        spark: SparkSession,
+        log: DeltaLog,
+        alias: str | None = None,
+        known_schema: StructType | None = None,
+        name: tuple[str, ...] = (),
     ) -> None:
         self._spark = spark
         self._log = log
         self._alias = alias
         self._known_schema = known_schema
+        self._name = name
 
     @classmethod
     @catchable
@@ -66,11 +72,16 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
     @classmethod
     @catchable
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
-        """The Delta table of this name in the session's catalog. Raises an AnalysisException when it is none."""
+        """The Delta table of this name in the session's catalog. Raises an AnalysisException when it is none.
+
+        As long as it has no alias, expressions may qualify its columns by its name: `events.id`, `db.events.id`.
+        """
         check_session(sparkSession)
         if not isinstance(tableOrViewName, str):
             raise TypeError(f"'tableOrViewName' in forName must be a string, found to be of type {type(tableOrViewName)!s}")
-        return cls.forPath(sparkSession, table_named(sparkSession, name_parts_of(tableOrViewName) or (tableOrViewName,)).location)
+        found = table_named(sparkSession, name_parts_of(tableOrViewName) or (tableOrViewName,))
+        log = open_table(sparkSession, found.location)
+        return cls(sparkSession, log, known_schema=log.snapshot().schema, name=found.name)
 
     @classmethod
     @catchable
@@ -88,13 +99,14 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         """The same table under a name for use in expressions."""
         if aliasName is not None and not isinstance(aliasName, str):
             raise TypeError(f"'aliasName' in alias must be a string, found to be of type {type(aliasName)!s}")
-        return DeltaTable(self._spark, self._log, aliasName, self._known_schema)
+        return DeltaTable(self._spark, self._log, aliasName, self._known_schema, self._name)
 
     @catchable
     def toDF(self) -> DataFrame:
         """The newest version as a lazy DataFrame."""
         frame = snapshot_frame(self._spark, self._log.snapshot())
-        return frame.alias(self._alias) if self._alias else frame
+        name = self._alias or "".join(self._name[-1:])
+        return frame.alias(name) if name else frame
 
     @catchable
     def history(self, limit: int | None = None) -> DataFrame:
@@ -111,7 +123,8 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
     @catchable
     def delete(self, condition: ExpressionOrColumn | None = None) -> None:
         """Delete the rows for which `condition` is true, all of them without one."""
-        delete_rows(self._spark, self._log, None if condition is None else _expression(condition, "'condition'"), self._alias)
+        found = None if condition is None else _expression(condition, "'condition'")
+        delete_rows(self._spark, self._log, found, self._qualifier)
 
     @overload
     def update(self, condition: ExpressionOrColumn | None, set: ColumnMapping) -> None: ...
@@ -122,7 +135,7 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         """Update the rows for which `condition` is true, all without one, by the rules of `set`."""
         assignments = _assignments(set, "'set' in update")
         found = None if condition is None else _expression(condition, "'condition'")
-        update_rows(self._spark, self._log, assignments, found, self._alias)
+        update_rows(self._spark, self._log, assignments, found, self._qualifier)
 
     @catchable
     def merge(self, source: DataFrame, condition: ExpressionOrColumn) -> DeltaMergeBuilder:
@@ -134,7 +147,7 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
         found = _expression(condition, "'condition' in merge")
-        spec = MergeSpec(source, found, (), self._alias, known_schema=self._known_schema)
+        spec = MergeSpec(source, found, (), self._qualifier, known_schema=self._known_schema)
         return DeltaMergeBuilder(self._spark, self._log, spec)
 
     @catchable
@@ -175,6 +188,11 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
             None if closeMissing is None else _expression(closeMissing, "'closeMissing' in mergeHistory"),
         )
         return merge_history(self._spark, self._log, source, history, self._known_schema).to_frame(self._spark)
+
+    @property
+    def _qualifier(self) -> tuple[str, ...]:
+        """The parts of the name by which expressions may qualify columns; () for none."""
+        return self._name if self._alias is None else (self._alias,)
 
 
 class DeltaMergeBuilder:

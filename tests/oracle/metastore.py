@@ -93,12 +93,12 @@ def merge(folder: Path, connect: bool) -> dict[str, Any]:
 
     found: dict[str, Any] = {"read": {name: rows(name) for name in NAMES}}
     sql(
-        """MERGE INTO people t USING other.people s ON t.id = s.id
-        WHEN MATCHED THEN UPDATE SET n = s.n + t.n"""
+        """MERGE INTO people USING other.people ON default.people.id = spark_catalog.other.people.id
+        WHEN MATCHED THEN UPDATE SET default.people.n = other.people.n + default.people.n"""
     )
     found["both by database"] = rows("people")
-    DeltaTable.forName(spark, "people").alias("t").merge(spark.table("numbers").alias("s"), "t.id = s.id").whenMatchedUpdate(
-        "t.name = 'b'", {"n": "t.n + s.n"}
+    DeltaTable.forName(spark, "people").merge(spark.table("numbers"), "people.id = default.numbers.id").whenMatchedUpdate(
+        "default.people.name = 'b'", {"people.n": "spark_catalog.default.people.n + numbers.n"}
     ).execute()
     found["builder"] = rows("people")
     sql(
@@ -109,7 +109,7 @@ def merge(folder: Path, connect: bool) -> dict[str, Any]:
     )
     found["queries"] = rows("t_x")
     sql("MERGE INTO parts USING numbers ON parts.id = numbers.id WHEN MATCHED THEN UPDATE SET p = 'z'")
-    DeltaTable.forName(spark, "default.parts").delete("id = 1")
+    DeltaTable.forName(spark, "default.parts").delete("default.parts.id = 1")
     found["partitions"] = rows("parts")
     match = "MERGE INTO people t USING numbers s ON t.id = s.id WHEN MATCHED THEN"
     into = "MERGE INTO {0} t USING {1} s ON t.id = s.id WHEN MATCHED THEN DELETE"

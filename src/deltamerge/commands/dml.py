@@ -23,25 +23,34 @@ from deltamerge.spark.source.evaluate import single_row
 log = logging.getLogger("deltamerge.commands")
 
 
-def delete_rows(spark: Session, table: DeltaLog, condition: Expression | None, alias: str | None = None) -> Mapping[str, int]:
-    """Delete the rows for which `condition` is true, all without one; delta-spark's metrics. Raises DeltaMergeError."""
-    return _run(spark, table, Clause(Side.MATCHED, Action.DELETE), condition, alias)
+def delete_rows(spark: Session, table: DeltaLog, condition: Expression | None, name: tuple[str, ...] = ()) -> Mapping[str, int]:
+    """Delete the rows for which `condition` is true, all without one; delta-spark's metrics. Raises DeltaMergeError.
+
+    Columns may be qualified by the table's alias or the parts of its `name`.
+    """
+    return _run(spark, table, Clause(Side.MATCHED, Action.DELETE), condition, name)
 
 
 def update_rows(
-    spark: Session, table: DeltaLog, assignments: tuple[Assignment, ...], condition: Expression | None, alias: str | None = None
+    spark: Session,
+    table: DeltaLog,
+    assignments: tuple[Assignment, ...],
+    condition: Expression | None,
+    name: tuple[str, ...] = (),
 ) -> Mapping[str, int]:
-    """Set columns of the rows for which `condition` is true; delta-spark's metrics. Raises DeltaMergeError."""
-    return _run(spark, table, Clause(Side.MATCHED, Action.UPDATE, assignments=assignments), condition, alias)
+    """Set columns of the rows for which `condition` is true; as `delete_rows`."""
+    return _run(spark, table, Clause(Side.MATCHED, Action.UPDATE, assignments=assignments), condition, name)
 
 
-def _run(spark: Session, table: DeltaLog, clause: Clause, condition: Expression | None, alias: str | None) -> Mapping[str, int]:
+def _run(
+    spark: Session, table: DeltaLog, clause: Clause, condition: Expression | None, name: tuple[str, ...]
+) -> Mapping[str, int]:
     source = single_row(spark)
     spec = MergeSpec(
         source.frame,
         condition or from_user("true"),
         (clause,),
-        alias,
+        name,
         with_schema_evolution=False,
         derives_deletes=clause.action is Action.DELETE,
     )

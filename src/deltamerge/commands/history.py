@@ -111,8 +111,8 @@ def merge_history(
         staged_frame(changes, _named(empty_frame(spark, snapshot.schema), columns, rules), rules),
         _condition(columns, rules.match_columns, widths),
         _clauses(history, columns, rules),
-        _TARGET,
-        _SOURCE,
+        (_TARGET,),
+        (_SOURCE,),
         with_schema_evolution=False,
         known_schema=snapshot.schema,
         source_at=source_at,
@@ -132,8 +132,8 @@ def _versions(spark: Session, snapshot: Snapshot, columns: _Columns, rules: Rule
         changes.frame,
         _condition(columns, rules.key_columns, {}),
         (Clause(Side.MATCHED, Action.DELETE),),
-        _TARGET,
-        _SOURCE,
+        (_TARGET,),
+        (_SOURCE,),
         with_schema_evolution=False,
     )
     logical = logical_plan(resolve(spark, probe, snapshot), Wishes())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.run import explained, run_merge
@@ -24,7 +23,7 @@ from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import one_row
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.literals import Arguments, with_arguments
-from deltamerge.spark.sql.tables import with_ctes, with_short_names
+from deltamerge.spark.sql.tables import with_ctes
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.spark.sql.variables import with_variables
 
@@ -56,45 +55,42 @@ class BoundStatement:
 def bind(spark: Session, statement: Statement, views: TableViews) -> BoundStatement:
     """Open the tables that a statement names; `views` stand for the tables in its queries. Raises AnalysisError."""
     target = target_named(spark, statement.target)
-    source_name = () if statement.source_is_query or statement.ctes else name_parts_of(statement.source)
-    short = [statement.target] if statement.target_alias is None else []
-    short += [source_name] if statement.source_alias is None and source_name else []
-
-    @cache
-    def home() -> tuple[str, str]:
-        return spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
-
-    def named(text: str) -> str:
-        return attribute_of(name_parts_of(with_short_names(text, short, home)))
 
     def ready(text: str) -> Expression:
-        return parsed(views.named(with_ctes(with_short_names(text, short, home), statement.ctes), unread=True), from_clause)
+        return parsed(views.named(with_ctes(text, statement.ctes), unread=True), from_clause)
 
+    source, source_name = _source(spark, statement, views)
     spec = MergeSpec(
-        _source(spark, statement, source_name, views),
+        source,
         ready(statement.condition),
-        tuple(_clause(clause, named, ready) for clause in statement.clauses),
-        statement.target_alias or statement.target[-1],
-        statement.source_alias or (source_name[-1] if source_name else None),
+        tuple(_clause(clause, ready) for clause in statement.clauses),
+        target.name if statement.target_alias is None else (statement.target_alias,),
+        source_name if statement.source_alias is None else (statement.source_alias,),
         statement.with_schema_evolution or None,
     )
     return BoundStatement(open_table(spark, target.location), spec)
 
 
-def _source(spark: Session, statement: Statement, name: tuple[str, ...], views: TableViews) -> Frame:
+def _source(spark: Session, statement: Statement, views: TableViews) -> tuple[Frame, tuple[str, ...]]:
+    """The rows to merge, and the name that qualifies their columns where Spark does not know it."""
+    name = () if statement.source_is_query or statement.ctes else name_parts_of(statement.source)
     if name:
-        return named_frame(spark, name)[0].alias(name[-1])
+        return named_frame(spark, name)
     query = statement.source if statement.source_is_query else f"TABLE {statement.source}"
     frame = views.query(with_ctes(f"({query})", statement.ctes))
-    return frame if statement.source_is_query else frame.alias(statement.source.strip("`"))
+    return frame, () if statement.source_is_query else name_parts_of(statement.source)
 
 
-def _clause(clause: SqlClause, named: Callable[[str], str], ready: Callable[[str], Expression]) -> Clause:
+def _clause(clause: SqlClause, ready: Callable[[str], Expression]) -> Clause:
     return Clause(
         clause.side,
         clause.action,
         None if clause.condition is None else ready(clause.condition),
-        tuple(Assignment(named(column), None if value is None else ready(value)) for column, value in clause.assignments),
+        tuple(Assignment(_name(column), None if value is None else ready(value)) for column, value in clause.assignments),
         clause.star,
-        tuple(map(named, clause.excluded)),
+        tuple(map(_name, clause.excluded)),
     )
+
+
+def _name(text: str) -> str:
+    return attribute_of(name_parts_of(text))

@@ -18,6 +18,7 @@ from deltamerge.spark.session.schema import spark_type
 
 TARGET = "__deltamerge_target"
 SOURCE = "__deltamerge_source"
+SEARCH_CONDITION, KEEP_LATEST = "search condition", "keepLatest"
 Path = tuple[str, ...]
 
 
@@ -73,16 +74,15 @@ def _from_source(field: StructField, clause: Clause, scope: Scope) -> Expression
 
 
 def _path(name: str, clause: Clause, scope: Scope, evolves: bool) -> Path:
-    """The target column, or the field within one, that a SET or INSERT names, with or without the target's alias.
+    """The target column, or the field within one, that a SET or INSERT names, with or without the target's alias or name.
 
     A name that the target does not have may be the source's, if the clause may add to the schema.
     """
     parts = attribute_parts(name)
-    qualified = len(parts) > 1 and parts[0].lower() == scope.target_alias.lower()
-    own = parts[1:] if qualified else parts
+    own = scope.target_path(parts)
     found = path_in(scope.target, own, scope.case_sensitive)
     if found is None and evolves and clause.side is not Side.BY_SOURCE:
-        found = _path_in_source(parts, scope)
+        found = path_in(scope.source, scope.source_path(parts), scope.case_sensitive)
     if found is None:
         missing = None if evolves else _no_field(own, scope)
         raise missing or unresolved(name, clause_name(clause), visible(scope, Side.BY_SOURCE))
@@ -102,14 +102,6 @@ def _no_field(parts: Sequence[str], scope: Scope) -> AnalysisError | None:
         f"No such struct field {missing} in {fields} (of {'.'.join(path)}).",
         parameters={"fieldName": missing, "fields": fields},
     )
-
-
-def _path_in_source(parts: list[str], scope: Scope) -> Path | None:
-    if len(parts) > 1 and parts[0].lower() == scope.source_alias.lower():
-        found = path_in(scope.source, parts[1:], scope.case_sensitive)
-        if found is not None:
-            return found
-    return path_in(scope.source, parts, scope.case_sensitive)
 
 
 def path_in(schema: StructType, parts: Sequence[str], case_sensitive: bool) -> Path | None:
@@ -143,22 +135,28 @@ def check_distinct(clause: Clause, given: Iterable[Given]) -> None:
 
 
 def visible(scope: Scope, side: Side) -> list[str]:
-    """The columns that clauses about a kind of rows see, qualified where the user gave an alias."""
+    """The columns that clauses about a kind of rows see, qualified where their side goes by a name."""
+    said = 2 if scope.shares_a_name else 1
     names: list[str] = []
     if side in (Side.MATCHED, Side.NOT_MATCHED):
-        names += _qualified(scope.source_alias, scope.source.names)
+        names += _qualified(scope.source_name[-said:], scope.source.names)
     if side in (Side.MATCHED, Side.BY_SOURCE):
-        names += _qualified(scope.target_alias, scope.target.names)
+        names += _qualified(scope.target_name[-said:], scope.target.names)
     return names
 
 
-def _qualified(alias: str, names: Iterable[str]) -> list[str]:
-    return [name if alias in (TARGET, SOURCE) else f"{alias}.{name}" for name in names]
+def _qualified(qualifier: tuple[str, ...], names: Iterable[str]) -> list[str]:
+    return [".".join((*qualifier, name)) for name in names]
 
 
 def clause_name(clause: Clause) -> str:
     """How an error calls a clause."""
     return f"{clause.action.name} clause"
+
+
+def condition_name(clause: Clause) -> str:
+    """How an error calls a clause's condition."""
+    return f"{clause.action.name} condition"
 
 
 def _assigned_twice(clause: Clause, *paths: Path) -> AnalysisError:

@@ -13,12 +13,15 @@ from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.resolve.assignments import (
+    KEEP_LATEST,
+    SEARCH_CONDITION,
     SOURCE,
     TARGET,
     Given,
     assignments,
     check_distinct,
     clause_name,
+    condition_name,
     default_value,
     path_in,
     visible,
@@ -27,17 +30,18 @@ from deltamerge.merge.resolve.evolve import evolved, may_evolve
 from deltamerge.merge.resolve.schema_check import check_schema
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, Clause, MergeSpec, Side, verify
-from deltamerge.merge.statement.qualified import with_alias
+from deltamerge.merge.statement.qualified import with_qualifiers
 from deltamerge.protocol.schema.types import DataType, StructType
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.constraints import NO_DEMANDS, Demands, demands_of
 from deltamerge.protocol.table.features import check_features_known, check_writable
 from deltamerge.protocol.table.identity import Identity, check_update, identity_columns, unnamed
-from deltamerge.spark.expressions.analysis import Check, empty_frame, types_of
-from deltamerge.spark.expressions.binding import Named, unbound
+from deltamerge.spark.expressions.analysis import Check, empty_frame, placed, types_of
+from deltamerge.spark.expressions.binding import Named, named
 from deltamerge.spark.expressions.casts import check_casts, keeping, lacks_fields, with_fields
 from deltamerge.spark.expressions.constraints import check_demands, columns_in
 from deltamerge.spark.expressions.expression import Expression, as_condition, from_name, null
+from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.frames import Session, SparkType
 from deltamerge.spark.session.schema import from_spark, spark_type
@@ -127,10 +131,10 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     check_sound(snapshot)
     _check_append_only(spec, snapshot)
     evolves = may_evolve(spark, spec)
-    spec = with_alias(spec, evolves)
+    spec = with_qualifiers(spec, evolves)
     scope = _scope(spark, spec, snapshot.schema)
     _check_names(scope)
-    spec = _unbound(spec, scope)
+    spec = _named(spec, scope)
     _check_columns(snapshot, evolves)
     given = [assignments(clause, scope, evolves) for clause in spec.clauses]
     named = zip(spec.clauses, given, strict=True)
@@ -149,30 +153,45 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     return ResolvedMerge(spec, snapshot, scope, schema, clauses, demands, metadata)
 
 
-def _unbound(spec: MergeSpec, scope: Scope) -> MergeSpec:
-    """The specification with columns that are bound to a DataFrame named instead."""
+def _named(spec: MergeSpec, scope: Scope) -> MergeSpec:
+    """The specification with columns as the merge's own frames have them, those that are bound to a DataFrame included."""
     source, target = Named(scope.source_alias, scope.source), Named(scope.target_alias, scope.target)
+    scopes = {Side.MATCHED: scope, Side.NOT_MATCHED: scope.source_alone, Side.BY_SOURCE: scope.target_alone}
 
-    def named(expression: Expression) -> Expression:
-        return unbound(expression, spec.source, source, target)
+    def ready(check: Check, side: Side) -> Expression:
+        try:
+            return named(check.expression, spec.source, source, target, scopes[side].explicit)
+        except AnalysisError as error:
+            raise placed(error, check) from error
 
+    def with_names(clause: Clause) -> Clause:
+        condition, side = clause.condition, clause.side
+        return replace(
+            clause,
+            condition=condition and as_condition(ready(Check(condition_name(clause), condition), side)),
+            assignments=tuple(
+                replace(a, value=a.value and ready(Check(clause_name(clause), a.value), side)) for a in clause.assignments
+            ),
+        )
+
+    latest = spec.latest and replace(
+        spec.latest, by=tuple(ready(Check(KEEP_LATEST, order), Side.NOT_MATCHED) for order in spec.latest.by)
+    )
     return replace(
         spec,
-        condition=named(spec.condition),
-        clauses=tuple(
-            replace(
-                clause,
-                condition=None if clause.condition is None else as_condition(named(clause.condition)),
-                assignments=tuple(replace(a, value=a.value and named(a.value)) for a in clause.assignments),
-            )
-            for clause in spec.clauses
-        ),
+        condition=ready(Check(SEARCH_CONDITION, spec.condition), Side.MATCHED),
+        clauses=tuple(map(with_names, spec.clauses)),
+        latest=latest,
     )
 
 
 def _scope(spark: Session, spec: MergeSpec, target: StructType) -> Scope:
-    source = from_spark(spec.source.schema)
-    return Scope(target, source, spec.target_alias or TARGET, spec.source_alias or SOURCE, case_sensitive(spark))
+    """What the names are. Where one could mean two things, the frames go by other aliases."""
+    source, matters = from_spark(spec.source.schema), case_sensitive(spark)
+    found = Scope(target, source, TARGET, SOURCE, matters, spec.target_name, spec.source_name, spec.source_named)
+    if not found.may_go_by_names:
+        return found
+    return replace(found, target_alias=(spec.target_name or (TARGET,))[-1], source_alias=(spec.source_name or (SOURCE,))[-1])
 
 
 def _check_names(scope: Scope) -> None:
@@ -254,14 +273,15 @@ def _typed(
     found: dict[int, ResolvedClause] = {}
     for side, frame in frames.items():
         numbers = [n for n, clause in enumerate(spec.clauses) if clause.side is side]
-        conditions = [Check("search condition", spec.condition)] if side is Side.MATCHED else []
+        conditions = [Check(SEARCH_CONDITION, spec.condition)] if side is Side.MATCHED else []
         for n in numbers:
             condition = spec.clauses[n].condition
             if condition is not None:
-                conditions.append(Check(f"{spec.clauses[n].action.name} condition", condition))
+                conditions.append(Check(condition_name(spec.clauses[n]), condition))
         asked = [(n, given.value) for n in numbers for given in planned[n].values if given.value.type is None]
         values = [Check(clause_name(spec.clauses[n]), value) for n, value in asked]
-        types = iter(types_of(frame, conditions, values, visible(scope, side)) if conditions or values else [])
+        with asking(spark):
+            types = iter(types_of(frame, conditions, values, visible(scope, side)) if conditions or values else [])
         for n in numbers:
             clause = spec.clauses[n]
             given = [(value, value.value.type or next(types)) for value in planned[n].values]

@@ -1,19 +1,22 @@
 """Which column a name means, as Spark resolves it: the target's, the source's, or not surely either.
 
-Only used to see into expressions; Spark itself resolves what it evaluates.
+Used to see into expressions, and for names that Spark can't resolve over the merge's own frames, which have one alias each.
+Source: Spark's `AttributeSeq.resolve`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlglot import exp
 
+from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.sql.text import name_parts
 
 
@@ -27,13 +30,20 @@ class Reference:
 
 @dataclass(frozen=True)
 class Scope:
-    """The names that an expression over both sides can see."""
+    """The names that an expression over both sides can see.
+
+    The merge's frames go by the aliases. What the user writes are the names: an alias, or all parts of a table's name, by the
+    last of which or by more a column may be qualified; () is no name. Of a join only the columns `source_named` go by its name.
+    """
 
     target: StructType
     source: StructType
     target_alias: str
     source_alias: str
     case_sensitive: bool = False
+    target_name: tuple[str, ...] = ()
+    source_name: tuple[str, ...] = ()
+    source_named: frozenset[str] | None = None
 
     def reference(self, node: exp.Expression | None) -> Reference | None:
         """The column that a node is, None when it is none or not surely one."""
@@ -54,6 +64,62 @@ class Scope:
             return None
         side, path, field = found[0]
         return Reference("target" if side == "target" else "source", (field.name, *path[1:]))
+
+    def explicit(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
+        """A name that Spark would not find by the frames' aliases, by these; None for others. Raises AnalysisError for one that
+        is ambiguous.
+
+        The longest qualifier that leads to a column counts; a name without one is a column's with its fields.
+        """
+        for length in range(len(parts) - 1, 0, -1):
+            found = [
+                alias
+                for alias, qualifier, names in self._sides
+                if self._ends(qualifier, parts[:length])
+                for name in names
+                if self.same(name, parts[length])
+            ]
+            if not found or (length == 1 and self.same(found[0], parts[0])):
+                continue
+            if len(found) > 1:
+                raise _ambiguous(parts)
+            return (found[0], *parts[length:])
+        return None
+
+    def target_path(self, parts: Sequence[str]) -> Sequence[str]:
+        """A name that an assignment sets, from the column on; the parts as they are where no qualifier leads to a column."""
+        return self._path_on(self.target_name, self.target.names, parts)
+
+    def source_path(self, parts: Sequence[str]) -> Sequence[str]:
+        """A column of the source by name, as `target_path`."""
+        return self._path_on(self.source_name, self._source_names, parts)
+
+    def _path_on(self, qualifier: tuple[str, ...], names: Sequence[str], parts: Sequence[str]) -> Sequence[str]:
+        lengths = [n for n in range(len(parts) - 1, 0, -1) if self._ends(qualifier, parts[:n])]
+        return next((parts[n:] for n in lengths if any(self.same(name, parts[n]) for name in names)), parts)
+
+    def _ends(self, name: Sequence[str], parts: Sequence[str]) -> bool:
+        return len(parts) <= len(name) and all(map(self.same, name[-len(parts) :], parts))
+
+    @property
+    def shares_a_name(self) -> bool:
+        """Whether source and target are both called by one word."""
+        return bool(self.target_name and self.source_name) and self.same(self.target_name[-1], self.source_name[-1])
+
+    @property
+    def may_go_by_names(self) -> bool:
+        """Whether the last parts of the names may be the frames' aliases: each column is then found by it, or by no name."""
+        columns = (*self.target.names, *self.source.names)
+        named = self.source_named is None or not any(self.same(name, self.source_name[-1]) for name in columns)
+        return named and not self.shares_a_name
+
+    @property
+    def _source_names(self) -> list[str]:
+        return [name for name in self.source.names if self.source_named is None or name in self.source_named]
+
+    @property
+    def _sides(self) -> tuple[tuple[str, tuple[str, ...], list[str]], ...]:
+        return (self.target_alias, self.target_name, self.target.names), (self.source_alias, self.source_name, self._source_names)
 
     def side_of(self, node: exp.Expression) -> str | None:
         """The side that all columns of an expression are of; None when it has none, or that can't be said for sure."""
@@ -106,6 +172,16 @@ class Scope:
             return None
         found = [self.reference(name) for name in _outermost_names(node)]
         return None if None in found else [reference for reference in found if reference is not None]
+
+
+def _ambiguous(parts: Sequence[str]) -> AnalysisError:
+    name = ".".join(map(quoted, parts))
+    return AnalysisError(
+        "AMBIGUOUS_REFERENCE",
+        f"Reference {name} is ambiguous: several columns of source and target go by it.",
+        parameters={"name": name},
+        hint='Give both an alias, as by .alias("t") and .alias("s"), or AS t and AS s in SQL.',
+    )
 
 
 def _outermost_names(node: exp.Expression) -> list[exp.Expression]:

@@ -75,6 +75,8 @@ class Latest:
 class MergeSpec:
     """A whole MERGE statement about one target; the target itself is known to whoever runs it.
 
+    `target_name` and `source_name` qualify columns: an alias, or all parts of a table's name; () where a side has neither, or
+    only its frame knows. `source_named` are the columns that `source_name` qualifies, None for all.
     `with_schema_evolution` is None where the session's setting decides; `known_schema` is the target's when the user's object
     for it was made, None where it is looked up anew.
     `retries` says how often the merge is run again, with the same source, when another transaction conflicts.
@@ -87,8 +89,8 @@ class MergeSpec:
     source: Frame
     condition: Expression
     clauses: tuple[Clause, ...]
-    target_alias: str | None = None
-    source_alias: str | None = None
+    target_name: tuple[str, ...] = ()
+    source_name: tuple[str, ...] = ()
     with_schema_evolution: bool | None = None
     user_metadata: str | None = None
     batch: Batch | None = None
@@ -98,6 +100,7 @@ class MergeSpec:
     known_schema: StructType | None = None
     skips_unchanged: bool = False
     source_at: Callable[[Snapshot], Frame] | None = None
+    source_named: frozenset[str] | None = None
 
     def of(self, side: Side) -> tuple[Clause, ...]:
         """The clauses about one kind of rows, in order."""

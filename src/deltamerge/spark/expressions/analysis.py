@@ -123,15 +123,18 @@ def _refuse_stars(frame: Frame, values: Sequence[Column]) -> None:
             raise
 
 
-def has_qualifier(frame: Frame, qualifier: str) -> bool:
-    """Whether columns of a frame can be named with this qualifier."""
+def columns_by(frame: Frame, qualifier: Sequence[str]) -> list[str]:
+    """The columns of a frame that can be named with this qualifier, an alias or several parts of a table's name."""
     try:
         with quietly():
-            found = frame.select(F.col(f"{quoted(qualifier)}.*")).columns
+            found = frame.select(F.col(".".join([*map(quoted, qualifier), "*"]))).columns
     except AnalysisException:
-        return False
-    structs = [field.dataType for field in frame.schema if field.name.lower() == qualifier.lower()]
-    return bool(found) and all(found != getattr(struct, "names", None) for struct in structs)
+        return []
+    types: list[SparkType] = [frame.schema]
+    for part in qualifier:
+        fields = [field for type in types for field in getattr(type, "fields", ())]
+        types = [field.dataType for field in fields if field.name.lower() == part.lower()]
+    return [] if any(found == getattr(struct, "names", None) for struct in types) else found
 
 
 def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -> AnalysisError:
@@ -161,10 +164,16 @@ def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -
             parameters={"invalidExprSqls": text, "clause": check.place},
             hint="Compute it in the source.",
         )
+    return placed(AnalysisError(condition, plain_message(str(error)), parameters=dict(error.getMessageParameters() or {})), check)
+
+
+def placed(error: AnalysisError, check: Check) -> AnalysisError:
+    """The error of an expression, which also says where that stands."""
     return AnalysisError(
-        condition,
-        f"{plain_message(str(error))} (in {check.place}: {text})",
-        parameters={"sqlExpr": text, "clause": check.place, **(error.getMessageParameters() or {})},
+        error.condition,
+        f"{error.detail} (in {check.place}: {check.expression.text})",
+        parameters={"sqlExpr": check.expression.text, "clause": check.place, **error.parameters},
+        hint=error.hint,
     )
 
 

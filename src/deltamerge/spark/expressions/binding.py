@@ -1,12 +1,12 @@
-"""Columns bound to one DataFrame (`df["id"]`) as columns of a merge's source or target, by name.
+"""Columns as the merge's own frames have them: those bound to one DataFrame (`df["id"]`), and those with a table's whole name.
 
-The merge evaluates expressions over frames of its own, where such a bond would point nowhere.
+The merge evaluates expressions over frames of its own, where such a bond would point nowhere, and which go by one alias each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -17,6 +17,9 @@ from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.session.adapter import bound_columns, is_connect, with_names
 from deltamerge.spark.session.attributes import attribute_of, quoted
 from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.sql.names import with_aliases
+
+Explicit = Callable[[tuple[str, ...]], tuple[str, ...] | None]
 
 
 @dataclass(frozen=True)
@@ -32,23 +35,30 @@ def is_bound(expression: Expression) -> bool:
     return expression.tree is not None and expression.tree.find(exp.Placeholder) is not None
 
 
-def unbound(expression: Expression, frame: Frame, source: Named, target: Named) -> Expression:
-    """The expression with its bound columns named `alias.column`: the source's when bound to its `frame`, else the target's.
+def named(expression: Expression, frame: Frame, source: Named, target: Named, explicit: Explicit) -> Expression:
+    """The expression with each column named as the merge's own frames have it: `alias.column`.
 
-    Raises AnalysisError where a name could mean two of them.
+    A bound column is the source's when it is bound to its `frame`, else the target's. Of other names `explicit` says what they
+    mean. Raises AnalysisError where a name could mean two columns.
     """
-    if not is_bound(expression):
+    bound = is_bound(expression)
+    if not bound and not any(map(explicit, expression.names)):
         return expression
-    marks = bound_columns(frame)
+    marks = bound_columns(frame) if bound else {}
     others = None if is_connect(frame.sparkSession) else frozenset[str]()
 
     def rename(mark: Any, parts: Sequence[str]) -> str | None:
+        if mark is None:
+            found = explicit(tuple(parts))
+            return None if found is None else ".".join(map(quoted, found))
         side = source if mark in marks else target
         path = _from_column(parts, side, marks.get(mark, others))
         return None if path is None else ".".join(map(quoted, (side.alias, *path)))
 
-    named = with_names(expression.column, frame, rename)
-    return expression if named is None else from_user(named)
+    renamed = with_names(expression.column, frame, rename, lambda text: with_aliases(text, explicit))
+    if renamed is None:
+        return expression
+    return from_user(renamed) if bound else replace(from_user(renamed), text=expression.text)
 
 
 def _from_column(parts: Sequence[str], side: Named, aliases: Collection[str] | None) -> Sequence[str] | None:

@@ -18,6 +18,7 @@ from deltamerge.spark.session.adapter import tree_of
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, SparkType
 from deltamerge.spark.sql.clock import CLOCKS
+from deltamerge.spark.sql.names import dotted_names
 from deltamerge.spark.sql.seen import seen
 from deltamerge.spark.sql.text import enclosed, identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
 
@@ -27,8 +28,9 @@ class Expression:
     """An expression over source and target columns; Spark's `column` of it is built when it is first asked for.
 
     `words` are the lower-case words that may name columns, None when it could be any; `tree` is None when nothing can
-    be seen. `qualifiers` are the names before a dot, which may be aliases; `unseen` the words that the tree holds no
-    identifier for. `type` is known where nobody has to be asked. One that `has_time` does not ask for the time: it has it.
+    be seen. `qualifiers` are the names before a dot, which may be aliases; `names` the names of several parts outside of
+    queries; `unseen` the words that the tree holds no identifier for. `type` is known where nobody has to be asked. One that
+    `has_time` does not ask for the time: it has it.
     """
 
     build: Callable[[], Column] = field(compare=False, repr=False)
@@ -37,6 +39,7 @@ class Expression:
     words: frozenset[str] | None = None
     qualifiers: tuple[str, ...] = ()
     unseen: frozenset[str] = frozenset()
+    names: tuple[tuple[str, ...], ...] = ()
     type: SparkType | None = field(compare=False, default=None)
     has_time: bool = field(compare=False, default=False)
 
@@ -62,10 +65,13 @@ def from_user(value: str | Column) -> Expression:
         if tree is None or tree.find(exp.Star) is not None:
             words = None
         column = F.expr(value)
-        return Expression(lambda: column, value, tree, words, qualifiers_of(value), unseen_words(tree))
+        names = dotted_names(value)
+        return Expression(lambda: column, value, tree, words, qualifiers_of(value), unseen_words(tree), names)
     if isinstance(value, Column):
         tree = tree_of(value, seen)
-        return Expression(lambda: value, column_text(value), tree, _tree_words(tree), _tree_qualifiers(tree), unseen_words(tree))
+        names = _tree_names(tree)
+        qualifiers = tuple(dict.fromkeys(part for name in names for part in name[:-1]))
+        return Expression(lambda: value, column_text(value), tree, _tree_words(tree), qualifiers, unseen_words(tree), names)
     raise TypeError(f"an expression must be a string or a Column, not {type(value).__name__}")
 
 
@@ -102,11 +108,9 @@ def _tree_words(tree: exp.Expression | None) -> frozenset[str] | None:
     return identifiers_in(tree) | literals | unseen_words(tree)
 
 
-def _tree_qualifiers(tree: exp.Expression | None) -> tuple[str, ...]:
-    if tree is None:
-        return ()
-    parts = [name_parts(node) for node in tree.find_all(exp.Column, exp.Dot)]
-    return tuple(dict.fromkeys(part[0] for part in parts if len(part) > 1))
+def _tree_names(tree: exp.Expression | None) -> tuple[tuple[str, ...], ...]:
+    found = [] if tree is None else [tuple(name_parts(node)) for node in tree.find_all(exp.Column, exp.Dot)]
+    return tuple(dict.fromkeys(parts for parts in found if len(parts) > 1))
 
 
 def tells_time(expression: Expression) -> bool:

@@ -16,31 +16,23 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from deltamerge.errors import DeltaMergeError
-from deltamerge.spark.session.attributes import attribute_parts
 from deltamerge.spark.session.connect import (
     call_text,
+    column_name,
     expression_text,
+    expression_tree,
     local_bytes,
     mapped_expression,
+    plan_name,
     plan_numbers,
+    sql_text,
     word_text,
 )
 from deltamerge.spark.session.plan_text import analyzed, explained_bytes, may_grow, optimized_plan, scans_files
+from deltamerge.spark.session.trees import Read, call, dotted, literal, opaque
 
-Read = Callable[[str], exp.Expression | None]
 Rename = Callable[[Any, Sequence[str]], str | None]
-
-_BINARY: dict[str, type[exp.Expression]] = {
-    "=": exp.EQ,
-    "==": exp.EQ,
-    "<=>": exp.NullSafeEQ,
-    "<": exp.LT,
-    "<=": exp.LTE,
-    ">": exp.GT,
-    ">=": exp.GTE,
-    "and": exp.And,
-    "or": exp.Or,
-}
+Reword = Callable[[str], str]
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -159,16 +151,20 @@ def analyzed_plan(frame: DataFrame) -> str:
         return ""
 
 
-def alias_of(frame: DataFrame) -> str | None:
-    """The alias that was given to a frame last, None when it has none or is no longer only that."""
+def name_of(frame: DataFrame) -> tuple[tuple[str, ...], bool]:
+    """The alias that was given to a frame last, or the parts of the table's name that it reads, and whether those are all.
+
+    () when it has none, or is no longer only that. On Connect a table's name may lack its catalog and database.
+    """
     try:
         if is_connect(frame.sparkSession):
-            plan = frame._plan
-            return str(plan._alias) if type(plan).__name__ == "SubqueryAlias" else None
+            return plan_name(frame._plan)
         plan = frame._jdf.queryExecution().analyzed()
-        return str(plan.alias()) if plan.getClass().getSimpleName() == "SubqueryAlias" else None
+        if plan.getClass().getSimpleName() != "SubqueryAlias":
+            return (), True
+        return (*map(str, _list(plan.identifier().qualifier())), str(plan.alias())), True
     except Exception:
-        return None
+        return (), True
 
 
 def tree_of(column: Column, seen: Read) -> exp.Expression | None:
@@ -178,7 +174,7 @@ def tree_of(column: Column, seen: Read) -> exp.Expression | None:
     """
     try:
         if _is_of_connect(column):
-            return _proto_tree(_proto(column), seen)
+            return expression_tree(column, seen)
         return _node_tree(_classic(column).node(), seen)
     except Exception:
         return None
@@ -192,104 +188,28 @@ def _classic(column: Column) -> Any:
     return column._jc
 
 
-def _proto(column: Column) -> Any:
-    expression: Any = column._expr
-    return expression.to_plan(_NoSession())
-
-
-class _NoSession:
-    """Stands in for a Connect client, which the conversion of an expression only needs for artifacts."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise NotImplementedError(name)
-
-
-def _proto_tree(proto: Any, seen: Read) -> exp.Expression:
-    kind = proto.WhichOneof("expr_type")
-    if kind == "unresolved_attribute":
-        attribute = proto.unresolved_attribute
-        return _opaque(bound=True) if attribute.HasField("plan_id") else _dotted(attribute_parts(attribute.unparsed_identifier))
-    if kind == "expression_string":
-        return seen(proto.expression_string.expression) or _opaque()
-    if kind == "unresolved_function":
-        function = proto.unresolved_function
-        return _call(function.function_name, [_proto_tree(a, seen) for a in function.arguments])
-    if kind == "alias":
-        return _proto_tree(proto.alias.expr, seen)
-    if kind == "literal":
-        return _proto_literal(proto.literal)
-    if kind == "unresolved_star":
-        return exp.Star()
-    return _opaque()
-
-
-def _proto_literal(literal: Any) -> exp.Expression:
-    kind = literal.WhichOneof("literal_type")
-    if kind == "string":
-        return exp.Literal.string(literal.string)
-    if kind in ("byte", "short", "integer", "long"):
-        return exp.Literal.number(getattr(literal, kind))
-    if kind == "boolean":
-        return exp.Boolean(this=literal.boolean)
-    return exp.Anonymous(this="literal", expressions=[])
-
-
 def _node_tree(node: Any, seen: Read) -> exp.Expression:
     kind = node.getClass().getSimpleName()
     if kind == "UnresolvedAttribute":
         parts = _list(node.nameParts())
-        return _opaque(bound=True) if node.planId().isDefined() else _dotted(parts)
+        return opaque(bound=True) if node.planId().isDefined() else dotted(parts)
     if kind == "SqlExpression":
-        return seen(node.expression()) or _opaque()
+        return seen(node.expression()) or opaque()
     if kind == "UnresolvedFunction":
-        return _call(node.functionName(), [_node_tree(a, seen) for a in _list(node.arguments())])
+        return call(node.functionName(), [_node_tree(a, seen) for a in _list(node.arguments())])
     if kind == "Alias":
         return _node_tree(node.child(), seen)
     if kind == "Literal":
-        return _literal(node.value())
+        return literal(node.value())
     if kind == "UnresolvedStar":
         return exp.Star()
     if kind == "ExpressionColumnNode" and node.expression().getClass().getSimpleName() == "AttributeReference":
-        return _opaque(bound=True)
-    return _opaque()
-
-
-def _literal(value: Any) -> exp.Expression:
-    if isinstance(value, bool):
-        return exp.Boolean(this=value)
-    if isinstance(value, int):
-        return exp.Literal.number(value)
-    if isinstance(value, str):
-        return exp.Literal.string(value)
-    return exp.Anonymous(this="literal", expressions=[])
-
-
-def _call(name: str, arguments: list[exp.Expression]) -> exp.Expression:
-    binary = _BINARY.get(name.lower())
-    if binary is not None and len(arguments) == 2:
-        return binary(this=arguments[0], expression=arguments[1])
-    if name.lower() == "in" and arguments:
-        return exp.In(this=arguments[0], expressions=arguments[1:])
-    return exp.Anonymous(this=name, expressions=arguments)
+        return opaque(bound=True)
+    return opaque()
 
 
 def _list(sequence: Any) -> list[Any]:
     return [sequence.apply(i) for i in range(sequence.length())]
-
-
-def _dotted(parts: list[str]) -> exp.Expression:
-    identifiers = [exp.to_identifier(part, quoted=True) for part in parts]
-    if len(identifiers) == 1:
-        return exp.Column(this=identifiers[0])
-    found: exp.Expression = exp.Column(this=identifiers[1], table=identifiers[0])
-    for identifier in identifiers[2:]:
-        found = exp.Dot(this=found, expression=identifier)
-    return found
-
-
-def _opaque(bound: bool = False) -> exp.Expression:
-    """A part that can't be seen into; `bound` when it names a column of one certain DataFrame."""
-    return exp.Placeholder(this="bound" if bound else "opaque")
 
 
 def bound_columns(frame: DataFrame) -> dict[Any, frozenset[str] | None]:
@@ -303,42 +223,57 @@ def bound_columns(frame: DataFrame) -> dict[Any, frozenset[str] | None]:
     return {attribute.exprId().toString(): frozenset() for attribute in _list(output)}
 
 
-def with_names(column: Column, frame: DataFrame, rename: Rename) -> Column | None:
-    """The Column with bound columns replaced by names: `rename` is given each one's mark and its name's parts, and None keeps it.
+def with_names(column: Column, frame: DataFrame, rename: Rename, reword: Reword) -> Column | None:
+    """The Column with other names: `rename` is given the parts of each, and its mark where it is bound; None keeps it.
 
-    None when the Column can't be taken apart. Raises what `rename` raises of this library's errors.
+    `reword` is given SQL texts. None when the Column can't be taken apart. Raises what they raise of this library's errors.
     """
+    connect = is_connect(frame.sparkSession)
 
-    def named(part: Any) -> Any:
-        kind = type(part).__name__ if is_connect(frame.sparkSession) else part.getClass().getSimpleName()
-        if kind == "ColumnReference" and part._plan_id is not None:
-            name = rename(part._plan_id, attribute_parts(part._unparsed_identifier))
-            return None if name is None else type(part)(name)
-        found = _attribute(part.expression()) if kind == "ExpressionColumnNode" else None
-        name = None if found is None else rename(*found)
-        return None if name is None else _parts(F.col(name))
+    def visit(part: Any) -> Any:
+        found = column_name(part) if connect else _node_name(part)
+        if found is not None:
+            name = rename(*found)
+            return None if name is None else _parts(F.col(name))
+        return _reworded(sql_text(part) if connect else _node_sql(part), reword)
 
-    return _mapped(column, frame.sparkSession, named)
+    return _mapped(column, frame.sparkSession, visit)
 
 
-def with_texts(column: Column, spark: SparkSession, changed: Callable[[str], str]) -> Column | None:
+def with_texts(column: Column, spark: SparkSession, changed: Reword) -> Column | None:
     """The Column with its SQL texts as `changed` makes them; None when it can't be taken apart.
 
     A name of one word is such a text, too, and so is a function of no argument or of a whole number.
     """
 
     def visit(part: Any) -> Any:
-        text = expression_text(part) if is_connect(spark) else _node_text(part)
-        found = None if text is None else changed(text)
-        return None if found is None or found == text else _parts(F.expr(found))
+        return _reworded(expression_text(part) if is_connect(spark) else _node_text(part), changed)
 
     return _mapped(column, spark, visit)
+
+
+def _reworded(text: str | None, reword: Reword) -> Any:
+    """What an SQL text as `reword` makes it is made of; None where it stays as it is."""
+    found = text if text is None else reword(text)
+    return None if found is None or found == text else _parts(F.expr(found))
+
+
+def _node_name(node: Any) -> tuple[Any, list[str]] | None:
+    """The mark of the column that a node names, None where it is bound to no frame, and the parts of its name."""
+    kind = node.getClass().getSimpleName()
+    if kind == "UnresolvedAttribute" and not node.planId().isDefined():
+        return None, _list(node.nameParts())
+    return _attribute(node.expression()) if kind == "ExpressionColumnNode" else None
+
+
+def _node_sql(node: Any) -> str | None:
+    return str(node.expression()) if node.getClass().getSimpleName() == "SqlExpression" else None
 
 
 def _node_text(node: Any) -> str | None:
     kind = node.getClass().getSimpleName()
     if kind == "SqlExpression":
-        return str(node.expression())
+        return _node_sql(node)
     if kind == "UnresolvedAttribute":
         return word_text(_list(node.nameParts()), node.planId().isDefined())
     if kind != "UnresolvedFunction":

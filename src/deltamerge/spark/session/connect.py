@@ -6,7 +6,11 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from pyspark.sql import Column
+from sqlglot import exp
+
 from deltamerge.spark.session.attributes import attribute_parts
+from deltamerge.spark.session.trees import Read, call, dotted, opaque
 
 
 def local_bytes(plan: Any) -> int | None:
@@ -36,6 +40,14 @@ def _aliases(plan: Any) -> frozenset[str] | None:
     return frozenset() if kind in _WITHOUT_ALIAS else None
 
 
+def plan_name(plan: Any) -> tuple[tuple[str, ...], bool]:
+    """A plan's alias, or the parts of the table's name that it reads, () for neither; and whether those are all."""
+    kind = type(plan).__name__
+    if kind == "Read":
+        return tuple(attribute_parts(plan.table_name)), False
+    return ((str(plan._alias),) if kind == "SubqueryAlias" else ()), True
+
+
 def plan_numbers(plan: Any) -> Iterator[tuple[int, frozenset[str] | None]]:
     """The numbers of a plan and of those below it, by which bound columns name them; each with its aliases."""
     if plan is None:
@@ -61,11 +73,22 @@ def mapped_expression(value: Any, visit: Callable[[Any], Any]) -> Any:
     return copied
 
 
+def column_name(part: Any) -> tuple[Any, Sequence[str]] | None:
+    """The number of the plan that a column is bound to, if it is, and the parts of its name; None for what is no column."""
+    is_column = type(part).__name__ == "ColumnReference"
+    return (part._plan_id, attribute_parts(part._unparsed_identifier)) if is_column else None
+
+
+def sql_text(part: Any) -> str | None:
+    """The SQL text that an expression is."""
+    return str(part._expr) if type(part).__name__ == "SQLExpression" else None
+
+
 def expression_text(part: Any) -> str | None:
     """An expression as SQL text: where it is such a text, a name of one word, or a function of no argument or a whole number."""
     kind = type(part).__name__
     if kind == "SQLExpression":
-        return str(part._expr)
+        return sql_text(part)
     if kind == "ColumnReference":
         return word_text(attribute_parts(part._unparsed_identifier), part._plan_id is not None)
     plain = kind == "UnresolvedFunction" and all(type(argument).__name__ == "LiteralExpression" for argument in part._args)
@@ -81,3 +104,46 @@ def call_text(name: str, arguments: Sequence[Any]) -> str | None:
     """The text of a function of no argument, or of a whole number."""
     plain = len(arguments) < 2 and all(type(argument) is int for argument in arguments)
     return f"{name}({', '.join(map(str, arguments))})" if plain else None
+
+
+def expression_tree(column: Column, seen: Read) -> exp.Expression:
+    """A Column's tree in sqlglot's terms; `seen` reads the SQL texts in it. Raises for what cannot be read."""
+    expression: Any = column._expr
+    return _proto_tree(expression.to_plan(_NoSession()), seen)
+
+
+class _NoSession:
+    """Stands in for a Connect client, which the conversion of an expression only needs for artifacts."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotImplementedError(name)
+
+
+def _proto_tree(proto: Any, seen: Read) -> exp.Expression:
+    kind = proto.WhichOneof("expr_type")
+    if kind == "unresolved_attribute":
+        attribute = proto.unresolved_attribute
+        return opaque(bound=True) if attribute.HasField("plan_id") else dotted(attribute_parts(attribute.unparsed_identifier))
+    if kind == "expression_string":
+        return seen(proto.expression_string.expression) or opaque()
+    if kind == "unresolved_function":
+        function = proto.unresolved_function
+        return call(function.function_name, [_proto_tree(a, seen) for a in function.arguments])
+    if kind == "alias":
+        return _proto_tree(proto.alias.expr, seen)
+    if kind == "literal":
+        return _proto_literal(proto.literal)
+    if kind == "unresolved_star":
+        return exp.Star()
+    return opaque()
+
+
+def _proto_literal(literal: Any) -> exp.Expression:
+    kind = literal.WhichOneof("literal_type")
+    if kind == "string":
+        return exp.Literal.string(literal.string)
+    if kind in ("byte", "short", "integer", "long"):
+        return exp.Literal.number(getattr(literal, kind))
+    if kind == "boolean":
+        return exp.Boolean(this=literal.boolean)
+    return exp.Anonymous(this="literal", expressions=[])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from deltamerge.spark.sql.lexer import Kind, Token, is_name, string_value
@@ -260,34 +260,6 @@ def _qualifying(parts: tuple[str, ...], table: tuple[str, ...]) -> int:
     """How many parts of a column's name are the table's, when those are several; 0 when they are not."""
     lengths = range(min(len(table), len(parts) - 1), 1, -1)
     return next((length for length in lengths if parts[:length] == table[-length:]), 0)
-
-
-def with_short_names(text: str, tables: Sequence[Sequence[str]], home: Callable[[], Sequence[str]]) -> str:
-    """The text with columns qualified by these tables' names, in whole or in part, qualified by the names' last parts only.
-
-    `home` says the catalog and the database of names that leave them out; it is asked when the text says more than such a name.
-    """
-    tokens = tokens_of(text) or []
-    cuts = []
-    for n in range(len(tokens)):
-        if n and tokens[n - 1].text == ".":
-            continue
-        parts = name_at(tokens, n)
-        length = max((_short_by(_lower(part.name for part in parts), _lower(table), home) for table in tables), default=0)
-        if length:
-            cuts.append((parts[0].start, parts[length - 1].start, ""))
-    return replaced(text, cuts)
-
-
-def _short_by(parts: tuple[str, ...], table: tuple[str, ...], home: Callable[[], Sequence[str]]) -> int:
-    """How many parts of a column's name are the table's, when those are several; 0 when they are not."""
-    for length in range(min(max(len(table), 3), len(parts) - 1), 1, -1):
-        said = parts[:length]
-        if said == table[-length:]:
-            return length
-        if said[-len(table) :] == table and length > len(table) and said == (*_lower(home())[: 3 - len(table)], *table)[-length:]:
-            return length
-    return 0
 
 
 def _lower(names: Iterable[str]) -> tuple[str, ...]:
