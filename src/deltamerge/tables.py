@@ -143,7 +143,7 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         if source is None:
             raise ValueError("'source' in merge cannot be None")
         if not isinstance(source, DataFrame):
-            raise TypeError(f"'source' in merge must be a DataFrame, found to be of type {type(source)!s}")
+            raise TypeError(f"Type of 'source' in merge must be DataFrame, found to be of type {type(source)!s}")
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
         found = _expression(condition, "'condition' in merge")
@@ -176,7 +176,7 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         in the table, unless `ignoreLate`. Runs again after a conflict as often as `spark.deltamerge.conflictRetries` says.
         """
         if not isinstance(source, DataFrame):
-            raise TypeError(f"'source' in mergeHistory must be a DataFrame, found to be of type {type(source)!s}")
+            raise TypeError(f"Type of 'source' in mergeHistory must be DataFrame, found to be of type {type(source)!s}")
         history = History(
             _names(keys),
             effective,

@@ -166,10 +166,10 @@ def test_names_that_are_no_delta_tables(spark: SparkSession, tmp_path: Path, cha
         for name, reason, hint in (
             ("changes", "it is a view", "delta.`path`"),
             ("numbers", "a table of the format parquet", "delta.`path`"),
-            ("number", "cannot be found", "delta.`path`"),
-            ("defalt.numbers", "cannot be found", "delta.`path`"),
-            ("`a.b`", "cannot be found", "delta.`path`"),
-            ("it's |*", "cannot be found", "delta.`path`"),
+            ("number", "cannot be found", "Did you mean numbers?"),
+            ("defalt.numbers", "cannot be found", "There is no database defalt. Did you mean default.numbers?"),
+            ("`a.b`", "cannot be found", "SHOW TABLES"),
+            ("it's |*", "cannot be found", "SHOW TABLES"),
             ("a.b.c.d", "namespace", "delta.`path`"),
         ):
             with refused(tmp_path, AnalysisException, "DELTA_MISSING_DELTA_TABLE", "is not a Delta table", reason, hint=hint):

@@ -85,7 +85,7 @@ def merge(folder: Path, connect: bool) -> dict[str, Any]:
         try:
             action()
         except DeltaMergeError as error:
-            return error.condition
+            return error.condition if error.hint else f"no hint: {error}"
         return None
 
     def sql(text: str) -> None:

@@ -22,9 +22,10 @@ from deltamerge.merge.run import run_merge
 from deltamerge.merge.statement.clauses import Action, Assignment, Clause, MergeSpec, Side
 from deltamerge.protocol.schema.char_varchar import sized_texts
 from deltamerge.protocol.schema.types import MapType, PrimitiveType, StructField, StructType, fields_of
-from deltamerge.spark.expressions.analysis import empty_frame, unresolved
+from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.expressions.casts import check_casts
 from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.expressions.unresolved import Sight, unresolved
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark, nullable_schema, spark_type
@@ -247,7 +248,7 @@ def _resolved(history: History, source: StructType, table: StructType, case_sens
         field = schema.find(name, case_sensitive)
         if field is None:
             side = _SOURCE if schema is source else _TARGET
-            raise unresolved(quoted(name), _PLACE, [f"{side}.{known}" for known in schema.names])
+            raise unresolved(quoted(name), _PLACE, Sight([f"{side}.{known}" for known in schema.names]))
         return field
 
     def pairs(names: Sequence[str]) -> tuple[tuple[StructField, StructField], ...]:

@@ -11,8 +11,8 @@ from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, Clause, Side
 from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructField, StructType, is_void
 from deltamerge.protocol.table.constraints import default_of
-from deltamerge.spark.expressions.analysis import unresolved
 from deltamerge.spark.expressions.expression import Expression, from_name, from_user, null
+from deltamerge.spark.expressions.unresolved import Sight, unresolved
 from deltamerge.spark.session.attributes import attribute_parts, quoted
 from deltamerge.spark.session.schema import spark_type
 
@@ -68,7 +68,7 @@ def default_value(field: StructField) -> Expression:
 def _from_source(field: StructField, clause: Clause, scope: Scope) -> Expression:
     found = scope.source.find(field.name, scope.case_sensitive)
     if found is None:
-        raise unresolved(field.name, clause_name(clause), visible(scope, Side.NOT_MATCHED))
+        raise unresolved(quoted(field.name), clause_name(clause), sight(scope, Side.NOT_MATCHED), hint=_STAR_HINT)
     known = isinstance(found.type, PrimitiveType) and not is_void(found.type) and not scope.is_repeated("source", found.name)
     return from_name(scope.source_alias, found.name, type=spark_type(found.type) if known else None)
 
@@ -85,10 +85,27 @@ def _path(name: str, clause: Clause, scope: Scope, evolves: bool) -> Path:
         found = path_in(scope.source, scope.source_path(parts), scope.case_sensitive)
     if found is None:
         missing = None if evolves else _no_field(own, scope)
-        raise missing or unresolved(name, clause_name(clause), visible(scope, Side.BY_SOURCE))
+        raise missing or unresolved(name, clause_name(clause), sight(scope, Side.BY_SOURCE), hint=_added(parts, clause, scope))
     if len(found) > 1 and clause.action is Action.INSERT:
         raise _nested_insert(name)
     return found
+
+
+# `*` sets every column of the table; with schema evolution it sets every column of the source.
+_STAR_HINT = (
+    "The source lacks this column, and * sets all columns of the table. Name the columns to set; or merge with schema evolution, "
+    "by which * sets those of the source: .withSchemaEvolution(), in SQL MERGE WITH SCHEMA EVOLUTION INTO."
+)
+
+
+def _added(parts: Sequence[str], clause: Clause, scope: Scope) -> str | None:
+    """What adds a column that a clause sets and only the source has."""
+    if clause.side is Side.BY_SOURCE or scope.source.find(scope.source_path(parts)[0], scope.case_sensitive) is None:
+        return None
+    return (
+        "The source has this column and the table does not. Schema evolution adds it: .withSchemaEvolution(), "
+        "in SQL MERGE WITH SCHEMA EVOLUTION INTO."
+    )
 
 
 def _no_field(parts: Sequence[str], scope: Scope) -> AnalysisError | None:
@@ -134,19 +151,20 @@ def check_distinct(clause: Clause, given: Iterable[Given]) -> None:
             raise _assigned_twice(clause, a.path, b.path)
 
 
-def visible(scope: Scope, side: Side) -> list[str]:
+def sight(scope: Scope, side: Side) -> Sight:
     """The columns that clauses about a kind of rows see, qualified where their side goes by a name."""
     said = 2 if scope.shares_a_name else 1
-    names: list[str] = []
+    source, target = scope.source_name[-said:], scope.target_name[-said:]
+    seen: list[tuple[tuple[str, ...], list[str]]] = []
     if side in (Side.MATCHED, Side.NOT_MATCHED):
-        names += _qualified(scope.source_name[-said:], scope.source.names)
+        seen.append((source, scope.source.names))
     if side in (Side.MATCHED, Side.BY_SOURCE):
-        names += _qualified(scope.target_name[-said:], scope.target.names)
-    return names
-
-
-def _qualified(qualifier: tuple[str, ...], names: Iterable[str]) -> list[str]:
-    return [".".join((*qualifier, name)) for name in names]
+        seen.append((target, scope.target.names))
+    return Sight(
+        [".".join((*qualifier, name)) for qualifier, names in seen for name in names],
+        [".".join(name) for name in (target, source) if name],
+        any(not qualifier for qualifier, _ in seen),
+    )
 
 
 def clause_name(clause: Clause) -> str:

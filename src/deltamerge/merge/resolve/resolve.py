@@ -24,7 +24,7 @@ from deltamerge.merge.resolve.assignments import (
     condition_name,
     default_value,
     path_in,
-    visible,
+    sight,
 )
 from deltamerge.merge.resolve.evolve import evolved, may_evolve
 from deltamerge.merge.resolve.schema_check import check_schema
@@ -281,7 +281,7 @@ def _typed(
         asked = [(n, given.value) for n in numbers for given in planned[n].values if given.value.type is None]
         values = [Check(clause_name(spec.clauses[n]), value) for n, value in asked]
         with asking(spark):
-            types = iter(types_of(frame, conditions, values, visible(scope, side)) if conditions or values else [])
+            types = iter(types_of(frame, conditions, values, sight(scope, side)) if conditions or values else [])
         for n in numbers:
             clause = spec.clauses[n]
             given = [(value, value.value.type or next(types)) for value in planned[n].values]

@@ -105,14 +105,15 @@ def _statement(reader: _Reader, ctes: str, explain: bool) -> Statement:
     source_alias = reader.alias("ON")
     reader.expect("ON")
     condition = reader.expression(",", "WHEN")
-    clauses = []
+    clauses, places = [], []
     while reader.take("WHEN"):
+        places.append(reader.behind - 1)
         clauses.append(_clause(reader))
     while reader.take(";"):
         pass
     if not reader.done:
         raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error")
-    _check_clauses(reader, clauses)
+    _check_clauses(reader, clauses, places)
     return Statement(target, target_alias, source, is_query, source_alias, condition, tuple(clauses), ctes, evolution, explain)
 
 
@@ -173,14 +174,18 @@ def _insert_lists(reader: _Reader) -> tuple[tuple[str, str | None], ...]:
     return tuple(zip(columns, values, strict=True))
 
 
-def _check_clauses(reader: _Reader, clauses: Sequence[SqlClause]) -> None:
+def _check_clauses(reader: _Reader, clauses: Sequence[SqlClause], places: Sequence[int]) -> None:
+    """Raise ParseError, which points at the clause that is wrong; the clauses begin at these `places` among the tokens."""
     if not clauses:
         raise reader.error("MERGE_WITHOUT_WHEN", "There must be at least one WHEN clause in a MERGE statement")
-    for before, after in pairwise(clauses):
+    for (before, after), (first, second) in zip(pairwise(clauses), pairwise(places), strict=True):
         if _ORDER.index(before.side) > _ORDER.index(after.side):
+            reader.go_to(second)
             message = f"WHEN {after.side.value} must come before WHEN {before.side.value}"
-            raise reader.error("PARSE_SYNTAX_ERROR", message)
+            hint = "SQL wants WHEN MATCHED clauses first, then WHEN NOT MATCHED, then WHEN NOT MATCHED BY SOURCE."
+            raise reader.error("PARSE_SYNTAX_ERROR", message, hint)
         if before.side is after.side and before.condition is None:
+            reader.go_to(first)
             words = "NOT_MATCHED_BY_TARGET" if before.side is Side.NOT_MATCHED else before.side.value.replace(" ", "_")
             message = f"Of several WHEN {before.side.value} clauses only the last can omit the condition"
             raise reader.error(f"NON_LAST_{words}_CLAUSE_OMIT_CONDITION", message)
@@ -219,6 +224,15 @@ class _Reader:
     @property
     def done(self) -> bool:
         return self._at >= len(self._tokens)
+
+    @property
+    def behind(self) -> int:
+        """The number of tokens that are read."""
+        return self._at
+
+    def go_to(self, place: int) -> None:
+        """Read on from a token."""
+        self._at = place
 
     def sees(self, word: str, ahead: int = 0) -> bool:
         """Whether the next token is this keyword or sign; a quoted name or a part of a dotted one is neither."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,8 @@ from pyspark.sql import functions as F
 from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema.types import StructType, arrow_schema
 from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.expressions.suggestions import close_functions, close_tables
+from deltamerge.spark.expressions.unresolved import Sight, unresolved
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.jobs import local_frame
@@ -27,10 +28,10 @@ _AGGREGATE = "INVALID_WHERE_CONDITION"
 _WINDOW = ("WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", "_LEGACY_ERROR_TEMP_1034")  # the latter on Spark 4.0
 _GENERATOR = "UNSUPPORTED_GENERATOR"
 _STARRED = "INVALID_USAGE_OF_STAR_OR_REGEX"
+_WORDS = re.compile(r"\w+(?:[ ./:-]+\w+)*")
 _STAR = re.compile(r"\*|star", re.IGNORECASE)
 _NON_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 _NAMES = ("UNRESOLVED", "FIELD_NOT_FOUND", "AMBIGUOUS")
-_NAME = re.compile(r"[\w.`]+(?![\w.`]|\s*\()")
 
 
 @lru_cache(maxsize=128)
@@ -69,10 +70,10 @@ def parsed(value: Any, read: Callable[[Any], Expression]) -> Expression:
         raise syntax_error(str(value), error) from error
 
 
-def types_of(frame: Frame, conditions: Sequence[Check], values: Sequence[Check], columns: Sequence[str]) -> list[SparkType]:
+def types_of(frame: Frame, conditions: Sequence[Check], values: Sequence[Check], sight: Sight) -> list[SparkType]:
     """The types of `values` over a frame on which `conditions` are conditions too.
 
-    Raises AnalysisError that names the one expression which fails, and the `columns` that it could have used.
+    Raises AnalysisError that names the one expression which fails, and the columns in `sight` that it could have used.
     """
     with quietly():
         try:
@@ -84,7 +85,7 @@ def types_of(frame: Frame, conditions: Sequence[Check], values: Sequence[Check],
             # Spark resolves every name before it looks at a type.
             named = [failure for failure in failures if (failure[0].getCondition() or "").startswith(_NAMES)]
             first, check = (named or failures or [(error, (*conditions, *values)[0])])[0]
-            raise _explained(first, check, columns) from first
+            raise _explained(frame, first, check, sight) from first
 
 
 def _failure(frame: Frame, check: Check, conditions: list[Check], values: list[Check]) -> tuple[AnalysisException, Check] | None:
@@ -137,14 +138,15 @@ def columns_by(frame: Frame, qualifier: Sequence[str]) -> list[str]:
     return [] if any(found == getattr(struct, "names", None) for struct in types) else found
 
 
-def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -> AnalysisError:
+def _explained(frame: Frame, error: AnalysisException, check: Check, sight: Sight) -> AnalysisError:
     """What Spark's analyzer says of an expression, as this library's error."""
     condition = error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED"
     text = check.expression.text
     if isinstance(error, ParseException):
         return syntax_error(text, error)
+    given = dict(error.getMessageParameters() or {})
     if condition.startswith("UNRESOLVED") and condition != "UNRESOLVED_ROUTINE":
-        return unresolved(text, check.place, columns)
+        return unresolved(given.get("objectName") or text, check.place, sight, text)
     if condition == _STARRED:
         return AnalysisError(
             condition,
@@ -164,7 +166,16 @@ def _explained(error: AnalysisException, check: Check, columns: Sequence[str]) -
             parameters={"invalidExprSqls": text, "clause": check.place},
             hint="Compute it in the source.",
         )
-    return placed(AnalysisError(condition, plain_message(str(error)), parameters=dict(error.getMessageParameters() or {})), check)
+    look_up, name = _NOT_THERE.get(condition, (None, ""))
+    hint = look_up(frame.sparkSession, given[name]) if look_up is not None and name in given else None
+    return placed(AnalysisError(condition, plain_message(str(error)), parameters=given, hint=hint), check)
+
+
+# What finds names that are close to one that is not there, and the error's parameter that has this one.
+_NOT_THERE: dict[str, tuple[Callable[[Session, str], str | None], str]] = {
+    "UNRESOLVED_ROUTINE": (close_functions, "routineName"),
+    "TABLE_OR_VIEW_NOT_FOUND": (close_tables, "relationName"),
+}
 
 
 def placed(error: AnalysisError, check: Check) -> AnalysisError:
@@ -194,29 +205,8 @@ def syntax_error(text: str, error: ParseException) -> ParseError:
         error.getCondition() or "PARSE_SYNTAX_ERROR",
         f"{text!r} is no SQL expression: {plain_message(str(error))}\n" + "\n".join(pointed[1:4]),
         parameters={"sqlExpr": text},
+        hint=f"A text stands in quotes of its own: '{text}'." if _WORDS.fullmatch(text) else None,
     )
-
-
-def unresolved(text: str, clause: str, columns: Sequence[str]) -> AnalysisError:
-    """A name that no visible column has."""
-    return AnalysisError(
-        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
-        f"Cannot resolve {text} in {clause} given columns {', '.join(columns)}.",
-        parameters={"sqlExpr": text, "clause": clause, "cols": list(columns)},
-        hint=_suggestion(text, columns),
-    )
-
-
-def _suggestion(text: str, columns: Sequence[str]) -> str | None:
-    words = [word.replace("`", "") for word in _NAME.findall(text)]
-    known = {column.lower(): column for column in columns} | {c.rpartition(".")[2].lower(): c for c in columns}
-    for word in words:
-        if word.lower() in known:
-            continue
-        close = get_close_matches(word.lower(), known, n=1) or get_close_matches(word.rpartition(".")[2].lower(), known, n=1)
-        if close:
-            return f"Did you mean {known[close[0]]}?"
-    return None
 
 
 def plain_message(message: str) -> str:

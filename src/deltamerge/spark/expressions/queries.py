@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from deltamerge.errors import AnalysisError, DeltaMergeError
 from deltamerge.spark.expressions.analysis import plain_message
+from deltamerge.spark.expressions.suggestions import close_tables
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import UNNAMED, condition_in, translated
 from deltamerge.spark.session.quiet import quietly
@@ -17,8 +18,10 @@ from deltamerge.worker.scan.outcomes import AttemptEnded
 
 NO_SOURCE = "DATA_SOURCE_NOT_FOUND"
 _NO_CATALOG = "CANNOT_LOAD_CATALOG"
+_NO_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 _UNLOADED = re.compile(r"Cannot find catalog plugin class .*")  # on Spark 4.0, which has no condition for it
 _FORMAT = re.compile(r"data source: (\S+?)\.(?:\s|$)")
+_NAME = re.compile(r"`(?:[^`]|``)+`(?:\.`(?:[^`]|``)+`)*")
 
 
 def query_frame(spark: Session, query: str) -> Frame:
@@ -73,14 +76,17 @@ def _refusal(spark: Session, error: Exception) -> DeltaMergeError | AttemptEnded
     elif condition == UNNAMED and unloaded is not None:
         condition, message = f"{_NO_CATALOG}.PLUGIN_CLASS_NOT_FOUND", unloaded[0]
     found: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
-    return AnalysisError(condition, message, parameters=found, hint=_hint(condition, message))
+    return AnalysisError(condition, message, parameters=found, hint=_hint(spark, condition, message))
 
 
-def _hint(condition: str, message: str) -> str | None:
+def _hint(spark: Session, condition: str, message: str) -> str | None:
     if condition == NO_SOURCE:
         name = _FORMAT.search(message)
         return _WITHOUT_JAR if name is None or name[1].lower() == "delta" else _WITHOUT_FORMAT
-    return _WITHOUT_CATALOG if condition.startswith(_NO_CATALOG) else None
+    if condition.startswith(_NO_CATALOG):
+        return _WITHOUT_CATALOG
+    named = _NAME.search(message) if condition == _NO_TABLE else None
+    return None if named is None else close_tables(spark, named[0])
 
 
 _WITHOUT_JAR = (
