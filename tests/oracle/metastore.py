@@ -104,11 +104,14 @@ def merge(folder: Path, connect: bool) -> dict[str, Any]:
     sql(
         """WITH people AS (SELECT id, n FROM people VERSION AS OF 1)
         MERGE INTO t_x USING (SELECT p.id, default.parts.p, p.n FROM people p JOIN parts ON p.id = parts.id) s ON t_x.id = s.id
-        WHEN MATCHED AND s.p = 'y' THEN UPDATE SET n = (SELECT max(other.people.n) FROM other.people)
+        WHEN MATCHED AND s.p = 'y' THEN UPDATE SET n = (SELECT max(people.n) FROM other.people)
         WHEN MATCHED THEN UPDATE SET n = s.n"""
     )
     found["queries"] = rows("t_x")
-    sql("MERGE INTO parts USING numbers ON parts.id = numbers.id WHEN MATCHED THEN UPDATE SET p = 'z'")
+    sql(
+        """MERGE INTO parts USING numbers ON parts.id = numbers.id
+        WHEN MATCHED THEN UPDATE SET p = (SELECT max(other.people.name) FROM other.people)"""
+    )
     DeltaTable.forName(spark, "default.parts").delete("default.parts.id = 1")
     found["partitions"] = rows("parts")
     match = "MERGE INTO people t USING numbers s ON t.id = s.id WHEN MATCHED THEN"

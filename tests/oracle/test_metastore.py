@@ -39,7 +39,7 @@ def test_tables_of_a_metastore_need_no_jar(tmp_path: Path) -> None:
     assert found["both by database"] == [[1, "a", 11], [2, "b", 221]]
     assert found["builder"] == [[1, "a", 11], [2, "b", 226]]
     assert found["queries"] == [[1, 10], [2, 300]]
-    assert found["partitions"] == [[2, "z"]]
+    assert found["partitions"] == [[2, "C"]]
     assert found["errors"] == ERRORS
     assert found["folders"] == ["a place%20"]
     with Child("tests.oracle.metastore", "connect", tmp_path, folder=tmp_path / "child") as child:

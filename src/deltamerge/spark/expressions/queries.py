@@ -19,7 +19,9 @@ from deltamerge.worker.scan.outcomes import AttemptEnded
 NO_SOURCE = "DATA_SOURCE_NOT_FOUND"
 _NO_CATALOG = "CANNOT_LOAD_CATALOG"
 _NO_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
-_UNLOADED = re.compile(r"Cannot find catalog plugin class .*")  # on Spark 4.0, which has no condition for it
+# Some versions of Spark give this error no condition, or a legacy one.
+_UNLOADED = re.compile(r"Cannot find catalog plugin class .*")
+_LEGACY = "_LEGACY_ERROR"
 _FORMAT = re.compile(r"data source: (\S+?)\.(?:\s|$)")
 _NAME = re.compile(r"`(?:[^`]|``)+`(?:\.`(?:[^`]|``)+`)*")
 
@@ -69,12 +71,12 @@ def _refusal(spark: Session, error: Exception) -> DeltaMergeError | AttemptEnded
     """The error of this library that says what Spark's says; without a condition it is a failure of Spark."""
     condition, message = condition_in(error)
     unloaded = _UNLOADED.search(str(error))
-    if isinstance(error, AnalysisException):
-        condition, message = error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED", plain_message(str(error))
-    elif condition == UNNAMED and unloaded is None:
-        return translated(error)
-    elif condition == UNNAMED and unloaded is not None:
+    if unloaded is not None and condition.startswith((UNNAMED, _LEGACY)):
         condition, message = f"{_NO_CATALOG}.PLUGIN_CLASS_NOT_FOUND", unloaded[0]
+    elif isinstance(error, AnalysisException):
+        condition, message = error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED", plain_message(str(error))
+    elif condition == UNNAMED:
+        return translated(error)
     found: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
     return AnalysisError(condition, message, parameters=found, hint=_hint(spark, condition, message))
 
