@@ -14,7 +14,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import Operation, commit_outcome
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing, merge
-from deltamerge.merge.statement.clauses import Action, Assignment, Clause, MergeSpec, Side
+from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, MergeSpec
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name
@@ -25,14 +25,14 @@ log = logging.getLogger("deltamerge.commands")
 
 def delete_rows(spark: Session, table: DeltaLog, condition: Expression | None, alias: str | None = None) -> Mapping[str, int]:
     """Delete the rows for which `condition` is true, all without one; delta-spark's metrics. Raises DeltaMergeError."""
-    return _run(spark, table, Clause(Side.MATCHED, Action.DELETE), condition, alias)
+    return _run(spark, table, Clause(ClauseKind.MATCHED, Action.DELETE), condition, alias)
 
 
 def update_rows(
     spark: Session, table: DeltaLog, assignments: tuple[Assignment, ...], condition: Expression | None, alias: str | None = None
 ) -> Mapping[str, int]:
     """Set columns of the rows for which `condition` is true; delta-spark's metrics. Raises DeltaMergeError."""
-    return _run(spark, table, Clause(Side.MATCHED, Action.UPDATE, assignments=assignments), condition, alias)
+    return _run(spark, table, Clause(ClauseKind.MATCHED, Action.UPDATE, assignments=assignments), condition, alias)
 
 
 def _run(spark: Session, table: DeltaLog, clause: Clause, condition: Expression | None, alias: str | None) -> Mapping[str, int]:

@@ -88,7 +88,7 @@ def _source(spark: Session, statement: Statement, name: tuple[str, ...], views: 
 
 def _clause(clause: SqlClause, named: Callable[[str], str], ready: Callable[[str], Expression]) -> Clause:
     return Clause(
-        clause.side,
+        clause.kind,
         clause.action,
         None if clause.condition is None else ready(clause.condition),
         tuple(Assignment(named(column), None if value is None else ready(value)) for column, value in clause.assignments),

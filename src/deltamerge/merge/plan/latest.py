@@ -7,7 +7,7 @@ from deltamerge.merge.plan.conditions import equal_columns
 from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.resolve.assignments import visible
 from deltamerge.merge.resolve.resolve import ResolvedMerge
-from deltamerge.merge.statement.clauses import Latest, Side
+from deltamerge.merge.statement.clauses import ClauseKind, Latest
 from deltamerge.spark.expressions.analysis import Check, types_of, unresolved
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.source.latest import latest
@@ -30,7 +30,7 @@ def chosen_rows(logical: LogicalPlan) -> Frame:
             f"keepLatest needs keys, and {spec.condition.text} compares no source column with a target column.",
             hint="Name the source's key columns: keepLatest(by, keys=[..]).",
         )
-    columns = visible(logical.resolved.scope, Side.NOT_MATCHED)
+    columns = visible(logical.resolved.scope, ClauseKind.NOT_MATCHED)
     source = spec.source.alias(logical.resolved.scope.source_alias)
     types_of(source, [], [Check(_PLACE, order) for order in spec.latest.by], columns)
     return latest(source, keys, [order.column for order in spec.latest.by])
@@ -41,7 +41,7 @@ def _given_keys(wanted: Latest, resolved: ResolvedMerge) -> list[tuple[str, bool
     scope = resolved.scope
     fields = [(name, scope.source.find(name, scope.case_sensitive)) for name in wanted.keys]
     missing: list[AnalysisError] = [
-        unresolved(name, _PLACE, visible(scope, Side.NOT_MATCHED)) for name, field in fields if field is None
+        unresolved(name, _PLACE, visible(scope, ClauseKind.NOT_MATCHED)) for name, field in fields if field is None
     ]
     if missing:
         raise missing[0]

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.resolve.scope import Scope
-from deltamerge.merge.statement.clauses import Action, Clause, Side
+from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind
 from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructField, StructType, is_void
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.spark.expressions.analysis import unresolved
@@ -67,7 +67,7 @@ def default_value(field: StructField) -> Expression:
 def _from_source(field: StructField, clause: Clause, scope: Scope) -> Expression:
     found = scope.source.find(field.name, scope.case_sensitive)
     if found is None:
-        raise unresolved(field.name, clause_name(clause), visible(scope, Side.NOT_MATCHED))
+        raise unresolved(field.name, clause_name(clause), visible(scope, ClauseKind.NOT_MATCHED))
     known = isinstance(found.type, PrimitiveType) and not is_void(found.type) and not scope.is_repeated("source", found.name)
     return from_name(scope.source_alias, found.name, type=spark_type(found.type) if known else None)
 
@@ -81,11 +81,11 @@ def _path(name: str, clause: Clause, scope: Scope, evolves: bool) -> Path:
     qualified = len(parts) > 1 and parts[0].lower() == scope.target_alias.lower()
     own = parts[1:] if qualified else parts
     found = path_in(scope.target, own, scope.case_sensitive)
-    if found is None and evolves and clause.side is not Side.BY_SOURCE:
+    if found is None and evolves and clause.kind is not ClauseKind.BY_SOURCE:
         found = _path_in_source(parts, scope)
     if found is None:
         missing = None if evolves else _no_field(own, scope)
-        raise missing or unresolved(name, clause_name(clause), visible(scope, Side.BY_SOURCE))
+        raise missing or unresolved(name, clause_name(clause), visible(scope, ClauseKind.BY_SOURCE))
     if len(found) > 1 and clause.action is Action.INSERT:
         raise _nested_insert(name)
     return found
@@ -142,12 +142,12 @@ def check_distinct(clause: Clause, given: Iterable[Given]) -> None:
             raise _assigned_twice(clause, a.path, b.path)
 
 
-def visible(scope: Scope, side: Side) -> list[str]:
+def visible(scope: Scope, kind: ClauseKind) -> list[str]:
     """The columns that clauses about a kind of rows see, qualified where the user gave an alias."""
     names: list[str] = []
-    if side in (Side.MATCHED, Side.NOT_MATCHED):
+    if kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED):
         names += _qualified(scope.source_alias, scope.source.names)
-    if side in (Side.MATCHED, Side.BY_SOURCE):
+    if kind in (ClauseKind.MATCHED, ClauseKind.BY_SOURCE):
         names += _qualified(scope.target_alias, scope.target.names)
     return names
 

@@ -1,4 +1,4 @@
-"""Table features: which a protocol demands, which are honoured here, and the refusal by name of the others.
+"""Table features: which a protocol requires, which are honoured here, and which others are refused by name.
 
 Source: PROTOCOL.md, "Table Features" and "Valid Feature Names in Table Features"; preview names from delta-spark's TableFeature.
 """
@@ -181,7 +181,7 @@ def _protocol_of(names: frozenset[str]) -> Protocol:
 
 
 def named_features(protocol: Protocol) -> frozenset[str]:
-    """All features that a protocol demands, those of legacy versions spelled out."""
+    """All features that a protocol requires, those of legacy versions spelled out."""
     names = set(protocol.reader_features or ()) | set(protocol.writer_features or ())
     for feature in FEATURES.values():
         if feature.legacy is None:
@@ -222,10 +222,10 @@ def check_readable(protocol: Protocol, metadata: Metadata, table: str) -> None:
     """Raise UnsupportedTableError naming each feature without which the table can't be read right."""
     if protocol.min_reader_version > READER_VERSION:
         raise _too_new(protocol, table)
-    demanded = set(protocol.reader_features or ())
+    required = set(protocol.reader_features or ())
     if protocol.reader_features is None:
-        demanded = {name for name in named_features(protocol) if name in FEATURES and FEATURES[name].reader}
-    missing = sorted(name for name in demanded if not _honoured(name, metadata, "reads"))
+        required = {name for name in named_features(protocol) if name in FEATURES and FEATURES[name].reader}
+    missing = sorted(name for name in required if not _honoured(name, metadata, "reads"))
     if missing:
         raise _unsupported("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "read", "read", missing, table)
 
