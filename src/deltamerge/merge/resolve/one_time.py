@@ -45,7 +45,7 @@ def at_time(spark: Session, resolved: ResolvedMerge, micros: int) -> ResolvedMer
         resolved,
         spec=replace(resolved.spec, condition=clock.expression(spark, resolved.spec.condition)),
         clauses=tuple(map(moved, resolved.clauses)),
-        asked=None if resolved.original_clauses is None else tuple(map(moved, resolved.original_clauses)),
+        original_clauses=None if resolved.original_clauses is None else tuple(map(moved, resolved.original_clauses)),
         clock=clock,
     )
 

@@ -81,9 +81,9 @@ class ResolvedClause:
 class ResolvedMerge:
     """A merge that can run: everything is named, typed and allowed.
 
-    `schema` is the target's after the merge; `metadata` is the table's after the merge, None when it stays. `original_clauses` are the
-    clauses as they were given where `clauses` apply to fewer rows. `clock` is the time that the expressions have, if they were
-    given one.
+    `schema` is the target's after the merge; `metadata` is the table's after the merge, None when it stays.
+    `original_clauses` are the clauses as they were given where `clauses` apply to fewer rows. `clock` is the time that the
+    expressions have, if they were given one.
     """
 
     spec: MergeSpec
