@@ -99,7 +99,7 @@ def techniques() -> list[Technique]:
             (_UPSERT, _HALF, _DELETE),
         ),
         Technique(
-            "small work done in the driver",
+            "small merges done in the driver",
             "Spark jobs",
             patched(merge__matching__DRIVER_BYTES=-1, merge__apply__DRIVER_BYTES=-1),
             (_UPSERT, _DELETE),
@@ -107,7 +107,7 @@ def techniques() -> list[Technique]:
         ),
         Technique(
             "files pruned by the source's keys",
-            "every file is looked into",
+            "every file is read",
             patched(merge__prune___key_predicates=lambda *_: [], merge__prune___range_predicates=lambda *_: []),
             (_UPSERT, _DELETE, _RANGE),
         ),
@@ -124,7 +124,7 @@ def techniques() -> list[Technique]:
             (_DELETE, _HALF),
         ),
         Technique(
-            "a large source's rows sent to the owners of files",
+            "a large source's rows sent to the tasks that write the files",
             "Spark joins",
             conf("spark.deltamerge.strategy", "join"),
             (WHOLE, SYNC),
@@ -136,7 +136,7 @@ def techniques() -> list[Technique]:
             (WHOLE, SYNC),
         ),
         Technique(
-            "rows left out by a Bloom filter of a large source",
+            "rows dropped by a Bloom filter of a large source",
             "all rows reach Spark's join",
             patched(merge__bloom__MOST_KEYS=0),
             (_LARGE,),
@@ -148,7 +148,7 @@ def techniques() -> list[Technique]:
             (_HALF, _DELETE),
             vectors=True,
         ),
-        Technique("snapshots kept and caught up", "the log is read anew", _forgetful, (MANY_FILES_AGAIN, _UPSERT)),
+        Technique("snapshots kept in memory", "the log is read anew", _forgetful, (MANY_FILES_AGAIN, _UPSERT)),
     ]
 
 

@@ -172,7 +172,7 @@ def test_what_spark_has_no_token_for_is_shown_with_its_place(text: str, near: st
 def test_equal_signs_and_exclamation_marks_are_what_they_are_for_spark() -> None:
     first, second = clauses("WHEN MATCHED THEN UPDATE SET a == b == c WHEN ! MATCHED THEN INSERT (a) VALUES (! b)")
     assert first.assignments == (("a", "b == c"),)
-    assert (second.side, second.assignments) == (ClauseKind.NOT_MATCHED, (("a", "! b"),))
+    assert (second.kind, second.assignments) == (ClauseKind.NOT_MATCHED, (("a", "! b"),))
 
 
 def test_types_have_commas_of_their_own() -> None:
