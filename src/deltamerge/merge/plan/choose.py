@@ -274,14 +274,14 @@ def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Lay
     matched, inserts = (next(iter(program.of(kind)), None) for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED))
     needed = {pair.source for pair in logical.pairs} | set(matched.program.columns("source") if matched else ())
     few = inserts is not None and 2 * len(needed) <= len(inserts.program.columns("source"))
-    moves = bool(hash_tasks and facts.source.files) and _updates_whole_rows(logical, matched, inserts)
-    key_only = sorted(pair.source for pair in logical.pairs) if moves else sorted(needed) if few else []
+    as_delete_insert = bool(hash_tasks and facts.source.files) and _updates_whole_rows(logical, matched, inserts)
+    key_only = sorted(pair.source for pair in logical.pairs) if as_delete_insert else sorted(needed) if few else []
     if not hash_tasks:
         reason = f"a source row goes to {layout.overlap:.1f} tasks on average, by ranges of {layout.key}"
         return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, key_only=tuple(key_only))
     keys = tuple((hashed.pair.target, hashed.pair.source) for hashed in layouts.hashed)
     reason = "files have no ranges of keys of their own" if logical.strategy is Strategy.AUTO else _asked(logical)
-    return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, hash_tasks, tuple(key_only), moves)
+    return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, hash_tasks, tuple(key_only), as_delete_insert)
 
 
 def _updates_whole_rows(logical: LogicalPlan, matched: CompiledClause | None, inserts: CompiledClause | None) -> bool:
