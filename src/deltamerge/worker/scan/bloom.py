@@ -25,8 +25,8 @@ _GAMMA, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D
 class BloomFilter:
     """The hashes of a source's keys over some target columns, as `bits`: a power of two of them, packed.
 
-    `null_safe` says per column whether null is a value that matches null; `column_bounds` has an array of the least and the greatest
-    value of a column, in its own type, where they are known.
+    `null_safe` says per column whether null is a value that matches null; `column_bounds` has an array of the least and the
+    greatest value of a column, in its own type, where they are known.
     """
 
     columns: tuple[str, ...]

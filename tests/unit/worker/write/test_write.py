@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from deltamerge.protocol.values.partitions import partition_text
 from deltamerge.worker.scan.columns import PHYSICAL
+from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.write.write import (
     DataFileWriter,
     PartitionWriters,
