@@ -24,6 +24,7 @@ from benchmarks.data import QUANTITY, Shape
 from benchmarks.engines import deltamerge
 from benchmarks.merge import FOLDER
 from benchmarks.tables import LOG, fresh_copy, table_path
+from deltamerge.budgets import using
 
 Off = Callable[[Any], contextlib.AbstractContextManager[Any]]
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -77,6 +78,17 @@ def patched(**values: Any) -> Off:
     return off
 
 
+def limited(**budgets: float) -> Off:
+    """Other budgets for a while."""
+
+    @contextlib.contextmanager
+    def off(spark: Any) -> Iterator[None]:
+        with using(**budgets):
+            yield
+
+    return off
+
+
 @contextlib.contextmanager
 def _forgetful(spark: Any) -> Iterator[None]:
     from deltamerge.log.replay import table
@@ -85,8 +97,12 @@ def _forgetful(spark: Any) -> Iterator[None]:
     yield
 
 
-def _all_columns(pruned: Any) -> Any:
-    return pruned.plan.resolved.scope.target
+def _all_columns(logical: Any) -> Any:
+    return logical.resolved.scope.target
+
+
+def _nothing(*_: Any) -> list[Any]:
+    return []
 
 
 def techniques() -> list[Technique]:
@@ -99,32 +115,32 @@ def techniques() -> list[Technique]:
             (_UPSERT, _HALF, _DELETE),
         ),
         Technique(
-            "small work done in the driver",
+            "small merges done in the driver",
             "Spark jobs",
-            patched(merge__matching__DRIVER_BYTES=-1, merge__apply__DRIVER_BYTES=-1),
+            limited(driver_match_bytes=-1, driver_write_bytes=-1),
             (_UPSERT, _DELETE),
             vectors=True,
         ),
         Technique(
             "files pruned by the source's keys",
-            "every file is looked into",
-            patched(merge__prune___key_predicates=lambda *_: [], merge__prune___range_predicates=lambda *_: []),
+            "every file is read",
+            patched(merge__plan__prune___key_predicates=_nothing, merge__plan__prune___range_predicates=_nothing),
             (_UPSERT, _DELETE, _RANGE),
         ),
         Technique(
             "files pruned under NOT MATCHED BY SOURCE",
             "every file is rewritten or read",
-            patched(merge__prune___touchable=_everything),
+            patched(merge__plan__prune___touchable=_everything),
             (_SYNC,),
         ),
         Technique(
             "only the needed columns are read to match",
             "all columns",
-            patched(merge__execute__needed_target=_all_columns),
+            patched(merge__execute__broadcast___needed_target=_all_columns),
             (_DELETE, _HALF),
         ),
         Technique(
-            "a large source's rows sent to the owners of files",
+            "a large source's rows sent to the tasks that write the files",
             "Spark joins",
             conf("spark.deltamerge.strategy", "join"),
             (WHOLE, SYNC),
@@ -132,13 +148,13 @@ def techniques() -> list[Technique]:
         Technique(
             "a source's Parquet files read by workers",
             "Spark reads them",
-            patched(spark__source__source_files=lambda *_: ()),
+            patched(spark__source__inspect__source_files=_nothing),
             (WHOLE, SYNC),
         ),
         Technique(
-            "rows left out by a Bloom filter of a large source",
+            "rows dropped by a Bloom filter of a large source",
             "all rows reach Spark's join",
-            patched(merge__bloom__MOST_KEYS=0),
+            limited(bloom_keys=0),
             (_LARGE,),
         ),
         Technique(
@@ -148,7 +164,7 @@ def techniques() -> list[Technique]:
             (_HALF, _DELETE),
             vectors=True,
         ),
-        Technique("snapshots kept and caught up", "the log is read anew", _forgetful, (MANY_FILES_AGAIN, _UPSERT)),
+        Technique("snapshots kept in memory", "the log is read anew", _forgetful, (MANY_FILES_AGAIN, _UPSERT)),
     ]
 
 

@@ -101,7 +101,7 @@ class SourceLostError(ExecutionError):
 
 
 class ConstraintError(ExecutionError):
-    """A row violates what the table demands of it."""
+    """A row violates what the table requires of it."""
 
 
 class ArithmeticDataError(ExecutionError):

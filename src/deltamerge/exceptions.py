@@ -88,7 +88,7 @@ class DeltaExecutionException(_SparkForm, errors.ExecutionError, SparkRuntimeExc
 
 
 class DeltaInvariantViolationException(_SparkForm, errors.ConstraintError, SparkRuntimeException):
-    """A row violates what the table demands of it."""
+    """A row violates what the table requires of it."""
 
 
 class DeltaArithmeticException(_SparkForm, errors.ArithmeticDataError, ArithmeticException):

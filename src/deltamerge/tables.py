@@ -21,7 +21,7 @@ from deltamerge.merge.line import Progress
 from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
 from deltamerge.merge.run import explained, previewed, run_merge
-from deltamerge.merge.statement.clauses import Action, Assignment, Batch, Clause, Latest, MergeSpec, Side
+from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, Latest, MergeSpec, TxnId
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_user
@@ -212,17 +212,17 @@ class DeltaMergeBuilder:
         self, condition: ExpressionOrColumn | None = None, set: ColumnMapping | None = None
     ) -> DeltaMergeBuilder:
         """Update a matched row by the rules of `set`, if `condition` is true for it."""
-        return self._with(Side.MATCHED, Action.UPDATE, condition, _assignments(set, "'set' in whenMatchedUpdate"))
+        return self._with(ClauseKind.MATCHED, Action.UPDATE, condition, _assignments(set, "'set' in whenMatchedUpdate"))
 
     @catchable
     def whenMatchedUpdateAll(self, condition: ExpressionOrColumn | None = None) -> DeltaMergeBuilder:
         """Update all columns of a matched row from the source's columns of the same names."""
-        return self._with(Side.MATCHED, Action.UPDATE, condition, star=True)
+        return self._with(ClauseKind.MATCHED, Action.UPDATE, condition, star=True)
 
     @catchable
     def whenMatchedDelete(self, condition: ExpressionOrColumn | None = None) -> DeltaMergeBuilder:
         """Delete a matched row, if `condition` is true for it."""
-        return self._with(Side.MATCHED, Action.DELETE, condition)
+        return self._with(ClauseKind.MATCHED, Action.DELETE, condition)
 
     @overload
     def whenNotMatchedInsert(self, condition: ExpressionOrColumn, values: ColumnMapping) -> DeltaMergeBuilder: ...
@@ -234,12 +234,12 @@ class DeltaMergeBuilder:
     ) -> DeltaMergeBuilder:
         """Insert a row for a source row without a match, by the rules of `values`."""
         assignments = _assignments(values, "'values' in whenNotMatchedInsert")
-        return self._with(Side.NOT_MATCHED, Action.INSERT, condition, assignments)
+        return self._with(ClauseKind.NOT_MATCHED, Action.INSERT, condition, assignments)
 
     @catchable
     def whenNotMatchedInsertAll(self, condition: ExpressionOrColumn | None = None) -> DeltaMergeBuilder:
         """Insert a source row without a match, each column by its name."""
-        return self._with(Side.NOT_MATCHED, Action.INSERT, condition, star=True)
+        return self._with(ClauseKind.NOT_MATCHED, Action.INSERT, condition, star=True)
 
     @overload
     def whenNotMatchedBySourceUpdate(self, condition: ExpressionOrColumn | None, set: ColumnMapping) -> DeltaMergeBuilder: ...
@@ -251,12 +251,12 @@ class DeltaMergeBuilder:
     ) -> DeltaMergeBuilder:
         """Update a target row that no source row matches, by the rules of `set`."""
         assignments = _assignments(set, "'set' in whenNotMatchedBySourceUpdate")
-        return self._with(Side.BY_SOURCE, Action.UPDATE, condition, assignments)
+        return self._with(ClauseKind.BY_SOURCE, Action.UPDATE, condition, assignments)
 
     @catchable
     def whenNotMatchedBySourceDelete(self, condition: ExpressionOrColumn | None = None) -> DeltaMergeBuilder:
         """Delete a target row that no source row matches, if `condition` is true for it."""
-        return self._with(Side.BY_SOURCE, Action.DELETE, condition)
+        return self._with(ClauseKind.BY_SOURCE, Action.DELETE, condition)
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
         """Columns and fields of the source that clauses assign, `updateAll` and `insertAll` included, are added to the table."""
@@ -273,7 +273,7 @@ class DeltaMergeBuilder:
             raise TypeError(f"'appId' in withTransaction must be a string that is not empty, found {appId!r}")
         if not isinstance(version, int) or isinstance(version, bool):
             raise TypeError(f"'version' in withTransaction must be an int, found {version!r}")
-        return self._as(batch=Batch(appId, version))
+        return self._as(txn_id=TxnId(appId, version))
 
     @catchable
     def keepLatest(
@@ -334,7 +334,7 @@ class DeltaMergeBuilder:
 
     def _with(
         self,
-        side: Side,
+        kind: ClauseKind,
         action: Action,
         condition: ExpressionOrColumn | None,
         assignments: tuple[Assignment, ...] = (),
@@ -343,7 +343,7 @@ class DeltaMergeBuilder:
         if action is Action.UPDATE and condition is None and not star and not assignments:
             return self  # as in delta.tables: a clause that would take every row and change none is no clause
         found = None if condition is None else _expression(condition, "'condition'")
-        clause = Clause(side, action, found, assignments, star)
+        clause = Clause(kind, action, found, assignments, star)
         return self._as(clauses=(*self._spec.clauses, clause))
 
     def _as(self, **changes: Any) -> DeltaMergeBuilder:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.budgets import using
+from deltamerge.merge.report import MergeReport
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.faults.processes import small_session
 
 MODULES = ("pyarrow", "deltamerge", "sqlglot")
+STRATEGIES = ("auto", "spark_join", "range_exchange", "hash_exchange")
+SOURCES = "sources"
 
 
 def main(folder: Path) -> None:
@@ -32,20 +36,21 @@ def main(folder: Path) -> None:
 
 
 def merges(spark: SparkSession, folder: Path) -> None:
-    for strategy in ("auto", "join"):
+    for strategy in STRATEGIES:
         spark.conf.set("spark.deltamerge.strategy", strategy)
         path = str(folder / strategy)
+        source = partial(stored, spark, str(folder / SOURCES / strategy)) if "exchange" in strategy else partial(frame, spark)
         for part in range(2):
             ids = range(part * 10, part * 10 + 10)
             deltamerge.write(frame(spark, ids, "old"), path, mode="append")
         table = DeltaTable.forPath(spark, path).alias("t")
-        upsert = table.merge(frame(spark, range(8, 24), "new"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
-        tell(spark, path, strategy, upsert.run().version)
-        delete = table.merge(frame(spark, range(0, 24, 5), ""), "t.id = s.id").whenMatchedDelete()
-        tell(spark, path, strategy, delete.run().version)
-        sync = table.merge(frame(spark, range(12), "sync"), "t.id = s.id").whenMatchedUpdate(set={"name": "concat(s.name, t.id)"})
+        upsert = table.merge(source(range(8, 24), "new"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+        tell(spark, path, strategy, upsert.run())
+        delete = table.merge(source(range(0, 24, 5), ""), "t.id = s.id").whenMatchedDelete()
+        tell(spark, path, strategy, delete.run())
+        sync = table.merge(source(range(12), "sync"), "t.id = s.id").whenMatchedUpdate(set={"name": "concat(s.name, t.id)"})
         sync = sync.whenNotMatchedBySourceUpdate("t.id < 15", {"name": "'gone'"}).whenNotMatchedBySourceDelete()
-        tell(spark, path, strategy, sync.run().version)
+        tell(spark, path, strategy, sync.run())
 
 
 def frame(spark: SparkSession, ids: Iterable[int], name: str) -> Any:
@@ -53,9 +58,17 @@ def frame(spark: SparkSession, ids: Iterable[int], name: str) -> Any:
     return spark.createDataFrame(pa.table({"id": rows, "name": [name] * len(rows)})).alias("s")
 
 
-def tell(spark: SparkSession, path: str, strategy: str, version: int | None) -> None:
+def stored(spark: SparkSession, path: str, ids: Iterable[int], name: str) -> Any:
+    """The same rows in Parquet files, which workers read."""
+    place = f"{path}/{name or 'unnamed'}"
+    frame(spark, ids, name).write.parquet(place)
+    return spark.read.parquet(place).alias("s")
+
+
+def tell(spark: SparkSession, path: str, strategy: str, report: MergeReport) -> None:
     rows = sorted(tuple(row) for row in deltamerge.read(spark, path).collect())
-    print(json.dumps({"strategy": strategy, "version": version, "rows": rows}), flush=True)
+    told = {"strategy": strategy, "ran": report.strategy, "version": report.version, "rows": rows}
+    print(json.dumps(told), flush=True)
 
 
 def imports(spark: SparkSession) -> list[dict[str, str]]:
@@ -78,13 +91,13 @@ def imports(spark: SparkSession) -> list[dict[str, str]]:
 
 
 def forbid_driver_files() -> None:
-    """Data files may only be opened and created by executors."""
+    """The table's data files may only be opened and created by executors."""
     driver = os.getpid()
     for name in ("open", "create"):
         original = getattr(DataStore, name)
 
         def guarded(store: DataStore, file: str, original: Any = original) -> Any:
-            assert os.getpid() != driver, f"the driver touched {file}"
+            assert os.getpid() != driver or SOURCES in file, f"the driver touched {file}"
             return original(store, file)
 
         setattr(DataStore, name, guarded)

@@ -289,7 +289,11 @@ def test_a_strategy_that_is_none(spark: SparkSession, table: DeltaTable, path: P
     spark.conf.set("spark.deltamerge.strategy", "fast")
     try:
         with refused(
-            path, IllegalArgumentException, "DELTAMERGE_INVALID_STRATEGY", "'fast'", hint="auto, arrow, route, meet, join"
+            path,
+            IllegalArgumentException,
+            "DELTAMERGE_INVALID_STRATEGY",
+            "'fast'",
+            hint="auto, broadcast, range_exchange, hash_exchange, spark_join",
         ):
             table.merge(untouchable, ON).whenMatchedDelete().execute()
     finally:

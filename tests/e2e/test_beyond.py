@@ -41,7 +41,7 @@ def test_a_preview_says_what_the_merge_then_does(spark: SparkSession, tmp_path: 
     with conf(spark, {"spark.deltamerge.strategy": strategy}):
         found = merge.preview()
     assert files_below(tmp_path) == before
-    assert found.strategy == ("join" if strategy == "join" else "arrow")
+    assert found.strategy == ("spark_join" if strategy == "join" else "broadcast")
     assert [(c.action, c.rows) for c in found.clauses] == [("delete", 1), ("update", 1), ("insert", 1)]
     assert (found.version, found.source_rows, found.touched_files) == (2, 4, 2)
     assert 0 < found.touched_bytes < found.funnel[0].bytes

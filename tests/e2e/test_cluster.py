@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.e2e.clustered import MODULES
+from tests.e2e.clustered import MODULES, STRATEGIES
 from tests.faults.processes import Child
 
 BLOCKER = """
@@ -56,10 +56,12 @@ def test_executors_need_no_deltamerge(tmp_path: Path, executor_python: Path, spa
     with Child("tests.e2e.clustered", tmp_path / "tables", folder=tmp_path / "child", environment=environment) as child:
         expected = {"pyarrow": "imported", "deltamerge": "ModuleNotFoundError", "sqlglot": "ModuleNotFoundError"}
         assert json.loads(child.hear()) == [expected, expected]
-        for strategy in ("auto", "join"):
-            for version, rows in enumerate((UPSERTED, DELETED, SYNCED), 2):
+        for strategy in STRATEGIES:
+            plain = "broadcast" if strategy == "auto" else strategy
+            evaluated = "spark_join" if strategy == "spark_join" else "broadcast"
+            for version, (rows, ran) in enumerate(((UPSERTED, plain), (DELETED, plain), (SYNCED, evaluated)), 2):
                 found = json.loads(child.hear())
-                assert found == {"strategy": strategy, "version": version, "rows": [list(row) for row in rows]}
+                assert found == {"strategy": strategy, "ran": ran, "version": version, "rows": [list(row) for row in rows]}
 
 
 UPSERTED = [(id, "old" if id < 8 else "new") for id in range(24)]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta, timezone
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -280,65 +279,6 @@ def test_parameters_called_like_keywords(spark: SparkSession, path: str, changes
 
 
 @pytest.mark.parametrize(
-    "value", [None, True, 2**40, -1, 0.1, np.float64(0.1), Decimal("1.50"), date(2020, 2, 29), [1, 2], {"a": 1}, b"\x00\xff"]
-)
-def test_each_kind_of_parameter_is_what_spark_makes_of_it(spark: SparkSession, value: object) -> None:
-    from deltamerge.spark.sql.literals import literal_of
-
-    ours = spark.sql(f"SELECT {literal_of(value)} AS v").collect()[0].v
-    assert ours == value
-    assert isinstance(value, (type(ours), bytes))
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        datetime(2020, 7, 1, 12, 30, 0, 5),
-        datetime(1969, 1, 1),
-        datetime(2020, 7, 1, tzinfo=timezone(timedelta(hours=5, minutes=30))),
-    ],
-)
-@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo"])
-def test_a_moment_is_the_one_that_spark_takes(spark: SparkSession, value: datetime, zone: str) -> None:
-    from deltamerge.spark.sql.literals import literal_of
-
-    with conf(spark, {"spark.sql.session.timeZone": zone}):
-        (row,) = spark.sql(f"SELECT unix_micros({literal_of(value)}), unix_micros(:v)", args={"v": value}).collect()
-    assert row[0] == row[1]
-
-
-@pytest.mark.parametrize("local", ["UTC", "Europe/Berlin", "America/New_York"])
-@pytest.mark.parametrize(
-    "value",
-    [
-        datetime(9999, 12, 31, 23, 59, 59, 999_999),
-        datetime(2024, 10, 27, 2, 30),
-        datetime(2024, 3, 31, 2, 30),
-        datetime(1, 1, 2),
-        datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))),
-    ],
-)
-def test_moments_at_the_ends_are_those_that_spark_takes(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, value: datetime, local: str
-) -> None:
-    from deltamerge.spark.sql.literals import literal_of
-
-    monkeypatch.setenv("TZ", local)
-    time.tzset()
-    try:
-        text = literal_of(value)
-        if value.tzinfo is None and value.year > 1:  # others PySpark itself can't bind
-            (row,) = spark.sql(f"SELECT unix_micros({text}), unix_micros(:v)", args={"v": value}).collect()
-            assert row[0] == row[1]
-        else:
-            (row,) = spark.sql(f"SELECT unix_micros({text}) < -62135400000000000").collect()
-            assert row[0]
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-
-
-@pytest.mark.parametrize(
     "type", ["struct<a:int,b:array<struct<c:string>>>", "STRUCT<date:DATE, `x y`:map<string,struct<id:int>>>"]
 )
 def test_the_colon_of_a_fields_type_is_no_marker(spark: SparkSession, path: str, type: str) -> None:
@@ -348,14 +288,6 @@ def test_the_colon_of_a_fields_type_is_no_marker(spark: SparkSession, path: str,
     )
     deltamerge.sql(spark, text, args={"low": 1, "n": 5})
     assert rows(spark, path) == [(1, "a", 10), (2, "b", 5)]
-
-
-def test_an_interval_is_the_one_that_spark_takes(spark: SparkSession) -> None:
-    from deltamerge.spark.sql.literals import literal_of
-
-    value = timedelta(days=-400, seconds=1, microseconds=7)
-    query = f"SELECT typeof({literal_of(value)}), {literal_of(value)} <=> :v"
-    assert spark.sql(query, args={"v": value}).collect() == [("interval day to second", True)]
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, 1j, np.int64(1), Decimal("NaN"), 2**63, timedelta.max], ids=repr)

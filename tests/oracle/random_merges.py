@@ -1,4 +1,4 @@
-"""The random merge of a seed: tables of every type, odd names, partitions, old deletes, demands, clauses of every kind."""
+"""The random merge of a seed: tables of every type, odd names, partitions, old deletes, constraints, clauses of every kind."""
 
 from __future__ import annotations
 

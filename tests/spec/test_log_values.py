@@ -24,7 +24,7 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.log.skipping.skipping import could_match
 from deltamerge.protocol.table.actions import AddFile
-from deltamerge.protocol.table.constraints import demands_of
+from deltamerge.protocol.table.constraints import constraints_of
 from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.identity import identity_columns
 from deltamerge.protocol.values.predicate import And, Compare, IsNull, OneOf, Or, StartsWith
@@ -156,7 +156,7 @@ def use(store: LocalStore) -> None:
 def look_at(snapshot: Snapshot) -> None:
     checksum_value(snapshot)
     clustering_columns(snapshot)
-    demands_of(snapshot.schema, snapshot.metadata.configuration)
+    constraints_of(snapshot.schema, snapshot.metadata.configuration)
     identity_columns(snapshot.schema)
     assert len(could_match(snapshot.files, WHERE, snapshot.schema, snapshot.partition_columns)) == len(snapshot.files)
     assert len(snapshot.partition_schema) == len(snapshot.partition_columns)

@@ -14,7 +14,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import Operation, commit_outcome
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing, merge
-from deltamerge.merge.statement.clauses import Action, Assignment, Clause, MergeSpec, Side
+from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, MergeSpec
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name
@@ -28,7 +28,7 @@ def delete_rows(spark: Session, table: DeltaLog, condition: Expression | None, n
 
     Columns may be qualified by the table's alias or the parts of its `name`.
     """
-    return _run(spark, table, Clause(Side.MATCHED, Action.DELETE), condition, name)
+    return _run(spark, table, Clause(ClauseKind.MATCHED, Action.DELETE), condition, name)
 
 
 def update_rows(
@@ -39,7 +39,7 @@ def update_rows(
     name: tuple[str, ...] = (),
 ) -> Mapping[str, int]:
     """Set columns of the rows for which `condition` is true; as `delete_rows`."""
-    return _run(spark, table, Clause(Side.MATCHED, Action.UPDATE, assignments=assignments), condition, name)
+    return _run(spark, table, Clause(ClauseKind.MATCHED, Action.UPDATE, assignments=assignments), condition, name)
 
 
 def _run(

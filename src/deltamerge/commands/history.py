@@ -19,8 +19,8 @@ from deltamerge.merge.report import MergeReport
 from deltamerge.merge.resolve.resolve import resolve
 from deltamerge.merge.resolve.schema_check import check_schema
 from deltamerge.merge.run import run_merge
-from deltamerge.merge.statement.clauses import Action, Assignment, Clause, MergeSpec, Side
-from deltamerge.protocol.schema.char_varchar import sized_texts
+from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, MergeSpec
+from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import MapType, PrimitiveType, StructField, StructType, fields_of
 from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.expressions.casts import check_casts
@@ -132,7 +132,7 @@ def _versions(spark: Session, snapshot: Snapshot, columns: _Columns, rules: Rule
     probe = MergeSpec(
         changes.frame,
         _condition(columns, rules.key_columns, {}),
-        (Clause(Side.MATCHED, Action.DELETE),),
+        (Clause(ClauseKind.MATCHED, Action.DELETE),),
         (_TARGET,),
         (_SOURCE,),
         with_schema_evolution=False,
@@ -176,7 +176,7 @@ def _casts(spark: Session, columns: _Columns, rules: Rules) -> list[tuple[str, C
 
 def _widths(pairs: Iterable[tuple[StructField, StructField]]) -> dict[str, int]:
     """The lengths of the table's CHAR columns."""
-    return {text.path[0]: text.length for text in sized_texts(StructType(tuple(f for _, f in pairs))) if text.padded}
+    return {text.path[0]: text.length for text in char_varchars(StructType(tuple(f for _, f in pairs))) if text.padded}
 
 
 def _width(field: StructField, widths: Mapping[str, int]) -> int:
@@ -209,13 +209,13 @@ def _clauses(history: History, columns: _Columns, rules: Rules) -> tuple[Clause,
     is_open = f"{_target(columns.valid_to)} IS NULL"
     clauses = (
         Clause(
-            Side.MATCHED,
+            ClauseKind.MATCHED,
             Action.UPDATE,
             from_user(f"{is_open} AND {_source(CLOSED)} IS NOT NULL"),
             (*_assignments(closed), *flag),
         ),
         Clause(
-            Side.NOT_MATCHED,
+            ClauseKind.NOT_MATCHED,
             Action.INSERT,
             from_user(f"{_source(rules.match_columns[0])} IS NULL"),
             _assignments(insert),
@@ -226,7 +226,7 @@ def _clauses(history: History, columns: _Columns, rules: Rules) -> tuple[Clause,
     type = spark_type(columns.valid_to.type)
     time = from_user(closing_time(history.close_missing, from_user(_target(columns.valid_from)).column, type))
     missing = Assignment(quoted(columns.valid_to.name), replace(time, text=history.close_missing.text))
-    return (*clauses, Clause(Side.BY_SOURCE, Action.UPDATE, from_user(is_open), (missing, *flag)))
+    return (*clauses, Clause(ClauseKind.BY_SOURCE, Action.UPDATE, from_user(is_open), (missing, *flag)))
 
 
 def _assignments(values: dict[str, str]) -> tuple[Assignment, ...]:

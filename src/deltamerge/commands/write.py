@@ -26,13 +26,13 @@ from deltamerge.protocol.schema.types import (
 )
 from deltamerge.protocol.table.actions import Action, AddFile, Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, mode_of
-from deltamerge.protocol.table.constraints import demands_of
+from deltamerge.protocol.table.constraints import constraints_of
 from deltamerge.protocol.table.evolution import nullable
 from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable, needed
 from deltamerge.protocol.table.identity import Identity, identity_columns, unnamed, with_marks
 from deltamerge.protocol.table.row_tracking import with_column_names
 from deltamerge.protocol.values.partitions import decode_path
-from deltamerge.spark.expressions.constraints import check_demands
+from deltamerge.spark.expressions.constraints import check_constraints
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import collect
@@ -149,9 +149,9 @@ def _numbered(frame: Frame, snapshot: Snapshot) -> tuple[Identity, ...]:
 
 def _written(frame: Frame, snapshot: Snapshot, identities: Sequence[Identity] = ()) -> list[AddFile]:
     """The frame's rows in new data files, by column name, cast to the table's types; `identities` are numbered."""
-    demands = demands_of(snapshot.schema, snapshot.metadata.configuration)
-    check_demands(frame.sparkSession, snapshot.schema, demands)
-    rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, demands, identities)
+    constraints = constraints_of(snapshot.schema, snapshot.metadata.configuration)
+    check_constraints(frame.sparkSession, snapshot.schema, constraints)
+    rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, constraints, identities)
     spec = write_spec(snapshot, limited=limits_texts(frame.sparkSession, snapshot.schema))
     result = collect(data_frame(rows, spec), f"deltamerge: write into {snapshot.store.url}")
     return [file for _, file in added_files(result, snapshot.schema)]

@@ -14,7 +14,7 @@ from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.files import add_files, file_keys
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing
-from deltamerge.merge.statement.clauses import Action, Batch, Side
+from deltamerge.merge.statement.clauses import Action, ClauseKind, TxnId
 from deltamerge.protocol.table.actions import Action as LogAction
 from deltamerge.protocol.table.actions import DeletionVector, Txn
 from deltamerge.protocol.table.identity import with_marks
@@ -49,8 +49,8 @@ def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> Committe
 def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> Committed | None:
     """Commit what was done to rows and schema; None when nothing changed. Raises as `commit_merge` does."""
     resolved = outcome.work.logical.resolved
-    batch = resolved.spec.batch
-    if outcome.is_empty and resolved.metadata is None and batch is None:
+    txn_id = resolved.spec.txn_id
+    if outcome.is_empty and resolved.metadata is None and txn_id is None:
         return None
     snapshot = resolved.snapshot
     paths = [file.path for file in outcome.added] + [file.path for file in outcome.changes]
@@ -60,7 +60,7 @@ def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> 
         written += names
         proposal = Proposal(
             operation=operation.name,
-            actions=[*_batch_actions(batch), *_actions(outcome, vectors)],
+            actions=[*_txn_actions(txn_id), *_actions(outcome, vectors)],
             read=_read_set(outcome),
             parameters=operation.parameters,
             metrics=operation.metrics,
@@ -85,19 +85,19 @@ def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector]) -> list[L
     return [*actions, *outcome.changes]
 
 
-def _batch_actions(batch: Batch | None) -> list[LogAction]:
-    """What tells later runs that the batch is in the table."""
-    return [] if batch is None else [Txn(batch.application, batch.version, int(time.time() * 1000))]
+def _txn_actions(txn_id: TxnId | None) -> list[LogAction]:
+    """What tells later runs that the merge was made."""
+    return [] if txn_id is None else [Txn(txn_id.application, txn_id.version, int(time.time() * 1000))]
 
 
 def _read_set(outcome: MergeOutcome) -> ReadSet:
     """A merge has read the files that it opened, and would have read any file that its pruning lets through."""
     files = outcome.work.files
-    batch = outcome.work.logical.resolved.spec.batch
+    txn_id = outcome.work.logical.resolved.spec.txn_id
     return ReadSet(
         keys=frozenset(file_keys(files.table).to_pylist()),
         would_read=files.would_read,
-        app_ids=frozenset() if batch is None else frozenset([batch.application]),
+        app_ids=frozenset() if txn_id is None else frozenset([txn_id.application]),
     )
 
 
@@ -105,14 +105,14 @@ def _parameters(outcome: MergeOutcome) -> dict[str, str]:
     """OperationParameters as delta-spark names them; each value is JSON text."""
     resolved = outcome.work.logical.resolved
     names = {
-        Side.MATCHED: "matchedPredicates",
-        Side.NOT_MATCHED: "notMatchedPredicates",
-        Side.BY_SOURCE: "notMatchedBySourcePredicates",
+        ClauseKind.MATCHED: "matchedPredicates",
+        ClauseKind.NOT_MATCHED: "notMatchedPredicates",
+        ClauseKind.BY_SOURCE: "notMatchedBySourcePredicates",
     }
     found = {"predicate": json.dumps([resolved.spec.condition.text])}
-    for side, name in names.items():
+    for kind, name in names.items():
         clauses = []
-        for clause in resolved.asked_of(side):
+        for clause in resolved.original_of(kind):
             value = {"predicate": clause.condition.text} if clause.condition is not None else {}
             clauses.append({**value, "actionType": clause.action.value})
         found[name] = json.dumps(clauses, separators=(",", ":"))
@@ -126,13 +126,13 @@ def merge_metrics(outcome: MergeOutcome, timing: Timing) -> dict[str, int]:
     """
     resolved = outcome.work.logical.resolved
 
-    def rows(side: Side, action: Action) -> int:
+    def rows(kind: ClauseKind, action: Action) -> int:
         pairs = zip(resolved.clauses, outcome.changed, strict=True)
-        return sum(count for clause, count in pairs if clause.side is side and clause.action is action)
+        return sum(count for clause, count in pairs if clause.kind is kind and clause.action is action)
 
-    matched_updated, by_source_updated = rows(Side.MATCHED, Action.UPDATE), rows(Side.BY_SOURCE, Action.UPDATE)
-    matched_deleted, by_source_deleted = rows(Side.MATCHED, Action.DELETE), rows(Side.BY_SOURCE, Action.DELETE)
-    inserted = rows(Side.NOT_MATCHED, Action.INSERT)
+    matched_updated, by_source_updated = rows(ClauseKind.MATCHED, Action.UPDATE), rows(ClauseKind.BY_SOURCE, Action.UPDATE)
+    matched_deleted, by_source_deleted = rows(ClauseKind.MATCHED, Action.DELETE), rows(ClauseKind.BY_SOURCE, Action.DELETE)
+    inserted = rows(ClauseKind.NOT_MATCHED, Action.INSERT)
     funnel = outcome.work.files.funnel
     return {
         "numSourceRows": outcome.work.source.rows,

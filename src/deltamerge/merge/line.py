@@ -204,9 +204,10 @@ class _Tries:
 
 
 def _was_merged(spec: MergeSpec, snapshot: Snapshot) -> bool:
-    if spec.batch is None or spec.batch.application not in snapshot.txns:
+    given = spec.txn_id
+    if given is None or given.application not in snapshot.txns:
         return False
-    known = snapshot.txns[spec.batch.application].version
-    if known >= spec.batch.version:
-        log.info("batch %d of %s is in %s already (%d)", spec.batch.version, spec.batch.application, snapshot.store.url, known)
-    return known >= spec.batch.version
+    known = snapshot.txns[given.application].version
+    if known >= given.version:
+        log.info("%s merged version %d into %s before (%d)", given.application, given.version, snapshot.store.url, known)
+    return known >= given.version

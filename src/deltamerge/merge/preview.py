@@ -113,7 +113,7 @@ def _of_clause(work: Work, clause: ResolvedClause, rows: int, shown: Sequence[Ro
     sample = [row for row in shown if row[CLAUSE] == clause.number][:SAMPLE_ROWS]
     condition = f" AND {clause.condition.text}" if clause.condition is not None else ""
     return ClausePreview(
-        f"WHEN {clause.side.value}{condition} THEN {clause.action.name}",
+        f"WHEN {clause.kind.value}{condition} THEN {clause.action.name}",
         clause.action.value,
         rows,
         tuple(RowChange(_before(work, clause, row), _after(clause, row)) for row in sample),

@@ -10,7 +10,7 @@ from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.plan.logical import REWRITE_SHARE, Strategy
 from deltamerge.merge.resolve.evolve import AUTO_MERGE
-from deltamerge.merge.statement.clauses import Batch, MergeSpec
+from deltamerge.merge.statement.clauses import MergeSpec, TxnId
 from deltamerge.spark.session.adapter import names_of_settings
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import CASE_SENSITIVE, CHAR_AS_STRING, READ_SIDE_PADDING, TIME_ZONE, setting
@@ -95,12 +95,12 @@ def retries_of(spark: Session, spec: MergeSpec) -> int:
 def with_transaction(spark: Session, spec: MergeSpec) -> MergeSpec:
     """The specification with the transaction id that the session names, as delta-spark reads it, unless it has one."""
     application, version = setting(spark, _APPLICATION, ""), setting(spark, _VERSION, "")
-    if spec.batch is not None or not (application and version):
-        if bool(application) != bool(version) and spec.batch is None:
+    if spec.txn_id is not None or not (application and version):
+        if bool(application) != bool(version) and spec.txn_id is None:
             raise _incomplete_transaction(application, version)
         return spec
     try:
-        return replace(spec, batch=Batch(application, int(version)))
+        return replace(spec, txn_id=TxnId(application, int(version)))
     except ValueError as error:
         raise _incomplete_transaction(application, version) from error
 

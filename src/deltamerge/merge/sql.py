@@ -83,7 +83,7 @@ def _source(spark: Session, statement: Statement, views: TableViews) -> tuple[Fr
 
 def _clause(clause: SqlClause, ready: Callable[[str], Expression]) -> Clause:
     return Clause(
-        clause.side,
+        clause.kind,
         clause.action,
         None if clause.condition is None else ready(clause.condition),
         tuple(Assignment(_name(column), None if value is None else ready(value)) for column, value in clause.assignments),

@@ -35,10 +35,17 @@ MATCHED = pa.schema([("rows", pa.binary())])
 
 
 def arrow_map(work: Callable[Concatenate[Batches, Given], Iterator[pa.RecordBatch]]) -> Callable[Given, ArrowMap]:
-    """Work on batches that takes more arguments, as a function of these that gives what is done with batches."""
+    """Work on batches that takes more arguments, as a function of these that gives what is done with batches.
+
+    What is given to Spark has the name of the work, which Spark shows in its plans.
+    """
 
     def of(*args: Given.args, **named: Given.kwargs) -> ArrowMap:
-        return lambda batches: work(batches, *args, **named)
+        def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+            return work(batches, *args, **named)
+
+        run.__name__ = work.__name__
+        return run
 
     return of
 

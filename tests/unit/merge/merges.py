@@ -12,7 +12,7 @@ from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, table_of
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.merge.resolve.scope import Scope
-from deltamerge.merge.statement.clauses import Action, MergeSpec, Side
+from deltamerge.merge.statement.clauses import Action, ClauseKind, MergeSpec
 from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructField, StructType, schema_json
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.spark.expressions.expression import Expression
@@ -60,24 +60,24 @@ def snapshot_of(schema: StructType, files: Sequence[Mapping[str, Any]] = (), par
     )
 
 
-def update(condition: str | None = None, side: Side = Side.MATCHED, **values: str) -> ResolvedClause:
+def update(condition: str | None = None, kind: ClauseKind = ClauseKind.MATCHED, **values: str) -> ResolvedClause:
     """WHEN MATCHED, or by source, THEN UPDATE with values by column."""
-    return _clause(side, Action.UPDATE, condition, values)
+    return _clause(kind, Action.UPDATE, condition, values)
 
 
-def delete(condition: str | None = None, side: Side = Side.MATCHED) -> ResolvedClause:
+def delete(condition: str | None = None, kind: ClauseKind = ClauseKind.MATCHED) -> ResolvedClause:
     """WHEN MATCHED, or by source, THEN DELETE."""
-    return _clause(side, Action.DELETE, condition, {})
+    return _clause(kind, Action.DELETE, condition, {})
 
 
 def insert(condition: str | None = None, **values: str) -> ResolvedClause:
     """WHEN NOT MATCHED THEN INSERT with values by column."""
-    return _clause(Side.NOT_MATCHED, Action.INSERT, condition, values)
+    return _clause(ClauseKind.NOT_MATCHED, Action.INSERT, condition, values)
 
 
-def _clause(side: Side, action: Action, condition: str | None, values: Mapping[str, str]) -> ResolvedClause:
+def _clause(kind: ClauseKind, action: Action, condition: str | None, values: Mapping[str, str]) -> ResolvedClause:
     given = tuple(ColumnValue(name, expression(value), COLUMN) for name, value in values.items())
-    return ResolvedClause(0, side, action, expression(condition) if condition else None, given)
+    return ResolvedClause(0, kind, action, expression(condition) if condition else None, given)
 
 
 def merge_of(snapshot: Snapshot, source: StructType, condition: str, *clauses: ResolvedClause) -> ResolvedMerge:

@@ -22,7 +22,7 @@ def session(*names: str) -> Any:
         ("spark.deltamerge.conflictretries", f"Did you mean {RETRIES}?"),
         ("spark.deltamerge.rewrite_share", f"Did you mean {SHARE}?"),
         ("spark.deltamerge.stratgy", f"Did you mean {STRATEGY}?"),
-        ("spark.deltamerge.x", f"There are {STRATEGY}, {SHARE}, {RETRIES}."),
+        ("spark.deltamerge.x", f"There are {STRATEGY}, {SHARE}, {RETRIES}, spark.deltamerge.sync."),
     ],
 )
 def test_a_setting_that_does_not_exist_is_named(name: str, hint: str) -> None:

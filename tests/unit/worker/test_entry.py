@@ -271,6 +271,7 @@ def test_all_functions_run_where_deltamerge_is_not_installed(tmp_path: Path, tas
     ]
     refused = (write_map(plain), [pa.record_batch({"id": pa.array([None], pa.int64()), "p": ["a"]})])
     *found, refusal = elsewhere([*reading, *writing, refused])
+    assert [function.__name__ for function, _ in reading] == ["scan_map", "match_map", "count_map"]
     assert found[:3] == [[batch.to_pylist() for batch in function(batches)] for function, batches in reading]
     (here,) = apply_changes(changes, UPDATE_AND_INSERT.to_batches(), 0)
     unique = {"name", "modified", "partition", "size"}

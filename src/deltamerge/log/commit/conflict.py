@@ -24,20 +24,6 @@ from deltamerge.log.replay.files import FileSet, Mask
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.protocol.table.features import FEATURES, named_features
 
-# What they ask of a writer is asked of vectors, checkpoints or clean-up, or of what else is in the same commit.
-_UNDEMANDING = frozenset(
-    {
-        "checkpointProtection",
-        "deletionVectors",
-        "domainMetadata",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-    }
-)
-
 
 class Isolation(Enum):
     """How strictly a transaction is placed, strictest first."""
@@ -118,7 +104,7 @@ def _only_allows_more(protocol: Protocol, before: Protocol, metadata: Metadata) 
 
 def _binds(name: str, metadata: Metadata) -> bool:
     feature = FEATURES.get(name)
-    return feature is None or (name not in _UNDEMANDING and feature.active(metadata))
+    return feature is None or (not feature.concurrent and feature.active(metadata))
 
 
 def _sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: bool) -> bool:

@@ -289,10 +289,10 @@ def _filter(values: Any, mask: Mask | None) -> Any:
 def _without(chunk: FileChunk, mask: Mask | None, gone: pa.Array) -> Mask | None:
     if not len(gone):
         return mask
-    hit = pc.is_in(chunk.keys, gone)
-    if not pc.any(hit).as_py():
+    removed = pc.is_in(chunk.keys, gone)
+    if not pc.any(removed).as_py():
         return mask
-    stays: Mask = ~hit.to_numpy(zero_copy_only=False)
+    stays: Mask = ~removed.to_numpy(zero_copy_only=False)
     return stays if mask is None else mask & stays
 
 

@@ -23,7 +23,7 @@ from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.plan.physical import Broadcast
 from deltamerge.merge.plan.program import CompiledClause, Program, copied
 from deltamerge.merge.resolve.scope import Scope
-from deltamerge.merge.statement.clauses import Side
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import StructType, arrow_schema
 from deltamerge.protocol.values.widths import repeated_bytes
 from deltamerge.spark.expressions.expression import Expression, tells_time
@@ -45,15 +45,15 @@ def broadcast(work: Work, attempt: Broadcast) -> Changed | NotThisWay:
     matched = match(work, _needed_target(work.logical), most_bytes)
     if not isinstance(matched, MatchedRows):
         return matched
-    for asked in (work.with_original_clauses, work):
-        if asked is None or (asked is not work and not repeated_positions(matched.target)):
+    for tried in (work.with_original_clauses, work):
+        if tried is None or (tried is not work and not repeated_positions(matched.target)):
             continue
-        changes = _changes(asked, matched)
+        changes = _changes(tried, matched)
         if not isinstance(changes, pa.Table):
             return changes
         collisions = 0 if work.logical.ignores_duplicate_matches else repeated_positions(changes)
         if collisions:
-            raise multiple_matches(asked, collisions)
+            raise multiple_matches(tried, collisions)
     scan_ms = int((time.perf_counter() - started) * 1000)
     changes = with_identity_values(changes, work.logical.resolved)
     change = replace(work.change, feed=None) if changes[FILE].null_count == changes.num_rows else work.change
@@ -63,9 +63,9 @@ def broadcast(work: Work, attempt: Broadcast) -> Changed | NotThisWay:
 def _needed_target(logical: LogicalPlan) -> StructType:
     """The target columns that are copied, or that Spark needs to evaluate the clauses; none when all comes from the source."""
     program, scope = logical.program, logical.resolved.scope
-    used = program.expressions(Side.MATCHED)
+    used = program.expressions(ClauseKind.MATCHED)
     used += [] if logical.equi_only else [logical.resolved.spec.condition]
-    names = {*scope.used(used, "target"), *scope.target_alone.used(program.expressions(Side.BY_SOURCE), "target")}
+    names = {*scope.used(used, "target"), *scope.target_alone.used(program.expressions(ClauseKind.BY_SOURCE), "target")}
     names.update(copied(program.clauses, "target"))
     return scope.target.select([name for name in scope.target.names if name in names])
 
@@ -89,7 +89,7 @@ def _changes(work: Work, matched: MatchedRows) -> pa.Table | NotThisWay:
     schema = change_schema(arrow_schema(program.written))
     parts: list[pa.Table] = []
     groups: list[_Rows] = []
-    clauses: Sequence[CompiledClause] = program.of(Side.MATCHED)
+    clauses: Sequence[CompiledClause] = program.of(ClauseKind.MATCHED)
     if condition is not None and len(matched.source):
         apart = _ask_time_apart(program)
         if apart and tells_time(condition):
@@ -109,9 +109,9 @@ def _changes(work: Work, matched: MatchedRows) -> pa.Table | NotThisWay:
         if not isinstance(pairs, _Rows):
             return pairs
         groups.append(pairs)
-    if inserts := program.of(Side.NOT_MATCHED):
+    if inserts := program.of(ClauseKind.NOT_MATCHED):
         groups.append(_unmatched(work, matched.without_target(work.source.rows), inserts))
-    if by_source := program.of(Side.BY_SOURCE):
+    if by_source := program.of(ClauseKind.BY_SOURCE):
         groups.append(_by_source(work, matched, by_source))
     found = answers([group.question for group in groups if group.question is not None])
     if not isinstance(found, list):
@@ -129,7 +129,7 @@ def _too_large(work: Work, what: str) -> TooLarge:
 
 def _ask_time_apart(program: Program) -> bool:
     """Whether clauses of several kinds have the time in them, which must be the same for all: they are to be asked together."""
-    return sum(any(map(tells_time, program.expressions(side))) for side in Side) > 1
+    return sum(any(map(tells_time, program.expressions(kind))) for kind in ClauseKind) > 1
 
 
 def _pairs(

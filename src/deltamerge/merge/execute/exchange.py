@@ -14,7 +14,7 @@ from deltamerge.log.commit.transaction import delete_quietly
 from deltamerge.merge.execute.work import Changed, Work
 from deltamerge.merge.plan.physical import Exchange, Reader
 from deltamerge.merge.plan.program import Program
-from deltamerge.merge.statement.clauses import Side
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import attempt as attempted
@@ -64,7 +64,9 @@ def exchange(work: Work, attempt: Exchange) -> Changed | NotThisWay:
 def _jobs(work: Work, attempt: Exchange) -> _Jobs:
     """What each job does. A preview shows rows with their values, so that it sends all columns, and needs no second job."""
     program, resolved = work.logical.program, work.logical.resolved
-    matched, inserts, by_source = (_program_of(program, side) for side in (Side.MATCHED, Side.NOT_MATCHED, Side.BY_SOURCE))
+    matched, inserts, by_source = (
+        _program_of(program, kind) for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED, ClauseKind.BY_SOURCE)
+    )
     keys = {pair.target for pair in work.logical.pairs}
     known = resolved.snapshot.schema
     join = JoinSpec(
@@ -96,9 +98,9 @@ def _jobs(work: Work, attempt: Exchange) -> _Jobs:
     return _Jobs(first, work.change, second, work.change)
 
 
-def _program_of(program: Program, side: Side) -> ClauseProgram | None:
+def _program_of(program: Program, kind: ClauseKind) -> ClauseProgram | None:
     """The programme of the only clause about one kind of rows."""
-    return next((compiled.program for compiled in program.of(side)), None)
+    return next((compiled.program for compiled in program.of(kind)), None)
 
 
 def _sent(work: Work, attempt: Exchange, jobs: _Jobs) -> Frame:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from deltamerge.errors import MultipleMatchError
 from deltamerge.merge.execute.work import Work
-from deltamerge.merge.statement.clauses import Side
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.spark.session.schema import nullable_schema, to_spark
 from deltamerge.spark.session.settings import pads_chars
 from deltamerge.spark.stages.changes import ChangeQuery
@@ -38,9 +38,9 @@ def change_query(work: Work) -> ChangeQuery:
         target_alias=scope.target_alias,
         condition=logical.resolved.spec.condition,
         join=logical.join.value,
-        matched=[compiled.whole_query for compiled in program.of(Side.MATCHED)],
-        not_matched=[compiled.whole_query for compiled in program.of(Side.NOT_MATCHED)],
-        by_source=[compiled.whole_query for compiled in program.of(Side.BY_SOURCE)],
+        matched=[compiled.whole_query for compiled in program.of(ClauseKind.MATCHED)],
+        not_matched=[compiled.whole_query for compiled in program.of(ClauseKind.NOT_MATCHED)],
+        by_source=[compiled.whole_query for compiled in program.of(ClauseKind.BY_SOURCE)],
         schema=to_spark(program.written),
     )
 

@@ -36,7 +36,8 @@ def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Se
     """Apply changed rows to the files of `spec`, whose bytes are `sizes`; result rows."""
     ordered = changes.sort_by([(FILE, "ascending"), (ROW, "ascending")])
     if spec.sample is not None:
-        return pa.Table.from_batches(apply_changes(spec, ordered.to_batches(), 0), RESULT_SCHEMA)
+        with in_process():
+            return pa.Table.from_batches(apply_changes(spec, ordered.to_batches(), 0), RESULT_SCHEMA)
     budgets = spec.write.budgets
     found = _pieces(ordered, budgets.insert_task_bytes)
     reads = [0 if file is None else _read_bytes(spec, file, sizes[file], piece) for file, piece in found]

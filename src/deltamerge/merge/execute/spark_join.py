@@ -9,7 +9,7 @@ from deltamerge.merge.execute.runtime_filter import with_bloom_filter
 from deltamerge.merge.execute.work import Changed, Work
 from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.plan.physical import RowFilter, SparkJoin
-from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.schema.types import PrimitiveType
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import collect
@@ -47,12 +47,13 @@ def _fitting(rows: Frame, logical: LogicalPlan) -> Frame:
     """The changed rows as the table's constraints want them; one that violates a check fails when the rows are evaluated."""
     resolved = logical.resolved
     written = [clause.number for clause in resolved.clauses if clause.action is not Action.DELETE]
-    if not (written and resolved.demands):
+    if not (written and resolved.constraints):
         return rows
     computed = {
-        name: [clause.number for clause in resolved.clauses if name in clause.computed] for name, _ in resolved.demands.generated
+        name: [clause.number for clause in resolved.clauses if name in clause.computed]
+        for name, _ in resolved.constraints.generated
     }
-    return fitting(rows, resolved.schema, resolved.demands, computed, written, resolved.clock)
+    return fitting(rows, resolved.schema, resolved.constraints, computed, written, resolved.clock)
 
 
 def _tasks(work: Work) -> tuple[int, int]:
@@ -62,7 +63,7 @@ def _tasks(work: Work) -> tuple[int, int]:
         return 1, 0
     each = budgets.mark_task_bytes if logical.rewrite_share else budgets.write_task_bytes
     writers = max(1, min(files.count, budgets.write_tasks, files.bytes // each + 2))
-    if not logical.resolved.of(Side.NOT_MATCHED):
+    if not logical.resolved.of(ClauseKind.NOT_MATCHED):
         return writers, 0
     inserters = max(1, min(budgets.insert_tasks, work.source.bytes // budgets.insert_task_bytes))
     return writers, inserters if _spread_by(logical) else 1

@@ -10,7 +10,7 @@ from deltamerge.budgets import Budgets
 from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.plan.program import Program, compile_clauses
 from deltamerge.merge.plan.prune import FileFacts
-from deltamerge.merge.statement.clauses import Side
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import limits_texts, time_zone
@@ -49,10 +49,11 @@ class Work:
     def with_original_clauses(self) -> Work | None:
         """The merge by its clauses as they were given; None where MATCHED ones are, or several matches of a row don't matter."""
         resolved = self.logical.resolved
-        pairs = zip(resolved.asked_of(Side.MATCHED), resolved.of(Side.MATCHED), strict=True)
-        if resolved.asked is None or self.logical.ignores_duplicate_matches or all(one is other for one, other in pairs):
+        original = resolved.original_clauses
+        pairs = zip(resolved.original_of(ClauseKind.MATCHED), resolved.of(ClauseKind.MATCHED), strict=True)
+        if original is None or self.logical.ignores_duplicate_matches or all(one is other for one, other in pairs):
             return None
-        resolved = replace(resolved, clauses=resolved.asked, asked=None)
+        resolved = replace(resolved, clauses=original, original_clauses=None)
         return replace(self, logical=replace(self.logical, resolved=resolved)).with_program(compile_clauses(resolved))
 
 

@@ -26,8 +26,8 @@ from deltamerge.merge.plan.physical import (
 )
 from deltamerge.merge.plan.program import CompiledClause
 from deltamerge.merge.plan.prune import FileFacts
-from deltamerge.merge.statement.clauses import Action, Side
-from deltamerge.protocol.schema.char_varchar import sized_texts
+from deltamerge.merge.statement.clauses import Action, ClauseKind
+from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_schema, arrow_type
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.protocol.values.widths import row_width, unpacked_width
@@ -126,7 +126,7 @@ def _broadcasts(logical: LogicalPlan, facts: Facts, budgets: Budgets, exchanged:
     source, files = facts.source, facts.files
     if logical.strategy is Strategy.SPARK_JOIN or (exchanged and logical.strategy in _EXCHANGES):
         return _asked(logical)
-    if logical.resolved.demands:
+    if logical.resolved.constraints:
         return _WHOLE_ROWS
     if not logical.pairs:
         return "the search condition has no equality of a source column and a target column"
@@ -160,7 +160,7 @@ def _early_columns(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> tupl
     They are not where files are written again anyway, not every matched row is updated, or a row is more than its columns as
     they are read.
     """
-    resolved, matched = logical.resolved, logical.program.of(Side.MATCHED)
+    resolved, matched = logical.resolved, logical.program.of(ClauseKind.MATCHED)
     names = resolved.schema.names
     updates = [compiled.program.values for compiled in matched if compiled.clause.action is Action.UPDATE]
     kept = tuple(name for name in names if any(name not in values for values in updates))
@@ -182,7 +182,7 @@ def _early_columns(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> tupl
         return "the schema changes"
     if tracking_columns(snapshot.protocol, snapshot.metadata) is not None:
         return "rows have ids"
-    if any(text.padded for text in sized_texts(resolved.schema)) or any(null_free(resolved.schema)):
+    if any(text.padded for text in char_varchars(resolved.schema)) or any(null_free(resolved.schema)):
         return "a column is written otherwise than it is read"
     width = unpacked_width(facts.files.bytes // max(1, facts.files.rows), len(names))
     size = (facts.source.rows or 0) * width
@@ -226,11 +226,11 @@ def _exchange_blocker(logical: LogicalPlan, budgets: Budgets) -> str | None:
     resolved = logical.resolved
     if logical.strategy not in (Strategy.AUTO, *_EXCHANGES):
         return _asked(logical)
-    if resolved.demands:
+    if resolved.constraints:
         return _WHOLE_ROWS
     if resolved.identities:
         return "identity columns are numbered"
-    if resolved.asked is not None:
+    if resolved.original_clauses is not None:
         return "skipUnchanged() compares whole rows"
     if resolved.snapshot.partition_columns:
         return "the table is partitioned"
@@ -260,7 +260,7 @@ def _clause_blocker(compiled: CompiledClause) -> str | None:
     clause = compiled.clause
     if clause.condition is not None:
         return "a clause has a condition"
-    if clause.side is Side.BY_SOURCE and clause.action is not Action.DELETE:
+    if clause.kind is ClauseKind.BY_SOURCE and clause.action is not Action.DELETE:
         return "a NOT MATCHED BY SOURCE clause updates"
     for column, origin in compiled.program.values.items():
         if origin is not None and origin.side != "source":
@@ -271,17 +271,17 @@ def _clause_blocker(compiled: CompiledClause) -> str | None:
 def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Layouts, hash_tasks: int) -> Exchange:
     """The exchange by the best layout, as it is if workers read the source, and few of its columns are sent if that is enough."""
     layout, program = layouts.best, logical.program
-    matched, inserts = (next(iter(program.of(side)), None) for side in (Side.MATCHED, Side.NOT_MATCHED))
+    matched, inserts = (next(iter(program.of(kind)), None) for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED))
     needed = {pair.source for pair in logical.pairs} | set(matched.program.columns("source") if matched else ())
     few = inserts is not None and 2 * len(needed) <= len(inserts.program.columns("source"))
-    moves = bool(hash_tasks and facts.source.files) and _updates_whole_rows(logical, matched, inserts)
-    key_only = sorted(pair.source for pair in logical.pairs) if moves else sorted(needed) if few else []
+    as_delete_insert = bool(hash_tasks and facts.source.files) and _updates_whole_rows(logical, matched, inserts)
+    key_only = sorted(pair.source for pair in logical.pairs) if as_delete_insert else sorted(needed) if few else []
     if not hash_tasks:
         reason = f"a source row goes to {layout.overlap:.1f} tasks on average, by ranges of {layout.key}"
         return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, key_only=tuple(key_only))
     keys = tuple((hashed.pair.target, hashed.pair.source) for hashed in layouts.hashed)
     reason = "files have no ranges of keys of their own" if logical.strategy is Strategy.AUTO else _asked(logical)
-    return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, hash_tasks, tuple(key_only), moves)
+    return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, hash_tasks, tuple(key_only), as_delete_insert)
 
 
 def _updates_whole_rows(logical: LogicalPlan, matched: CompiledClause | None, inserts: CompiledClause | None) -> bool:
@@ -323,7 +323,7 @@ def _too_wide(logical: LogicalPlan, facts: Facts, layout: Layout, exchange: Exch
     sent = row_width(arrow_schema(logical.resolved.scope.source.select(list(logical.source_columns))))
     # Each source row changes one row, mostly; where it changes many, the task says that it buffers too much. Collected rows that
     # were not matched in the driver do change many.
-    may_be_all = logical.program.of(Side.BY_SOURCE) or source.evaluation is Evaluation.COLLECTED or not rows
+    may_be_all = logical.program.of(ClauseKind.BY_SOURCE) or source.evaluation is Evaluation.COLLECTED or not rows
     most = layout.most_rows if may_be_all else min(layout.most_rows, rows)
     total = most * max(sent, size // max(1, rows))
     if total <= budgets.exchange_task_rows_bytes:

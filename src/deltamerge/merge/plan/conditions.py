@@ -13,7 +13,7 @@ from sqlglot import exp
 from deltamerge.merge.plan.literals import predicate_of
 from deltamerge.merge.resolve.resolve import ResolvedMerge
 from deltamerge.merge.resolve.scope import Reference, Scope, conjuncts
-from deltamerge.merge.statement.clauses import Side
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import PrimitiveType
 from deltamerge.protocol.values.predicate import ALWAYS, And, Comparison, Or, Predicate
 
@@ -114,7 +114,7 @@ def _range(left: exp.Expression, op: Comparison, right: exp.Expression, scope: S
 
 def touched_by_source(resolved: ResolvedMerge) -> Predicate | None:
     """True for every row that some NOT MATCHED BY SOURCE clause can change; None when there is no such clause."""
-    clauses = resolved.asked_of(Side.BY_SOURCE)  # which apply to no fewer rows
+    clauses = resolved.original_of(ClauseKind.BY_SOURCE)  # which apply to no fewer rows
     if not clauses:
         return None
     alone = resolved.scope.target_alone

@@ -27,7 +27,7 @@ def explain(logical: LogicalPlan, physical: PhysicalPlan, files: FileFacts) -> s
         lines.append("  change data:       written")
     for clause in resolved.clauses:
         condition = f" AND {clause.condition.text}" if clause.condition else ""
-        lines.append(f"  WHEN {clause.side.value}{condition} THEN {clause.action.name}")
+        lines.append(f"  WHEN {clause.kind.value}{condition} THEN {clause.action.name}")
     lines += [f"  note:              {note}" for note in logical.notes]
     lines += [f"  {'plan:' if not number else '':18} {line}" for number, line in enumerate(physical.lines())]
     return "\n".join(lines)

@@ -7,7 +7,7 @@ from deltamerge.merge.plan.conditions import equal_columns
 from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.resolve.assignments import KEEP_LATEST, sight
 from deltamerge.merge.resolve.resolve import ResolvedMerge
-from deltamerge.merge.statement.clauses import Latest, Side
+from deltamerge.merge.statement.clauses import ClauseKind, Latest
 from deltamerge.spark.expressions.analysis import Check, types_of
 from deltamerge.spark.expressions.unresolved import unresolved
 from deltamerge.spark.session.frames import Frame
@@ -31,7 +31,7 @@ def chosen_rows(logical: LogicalPlan) -> Frame:
         )
     scope = logical.resolved.scope
     source = spec.source.alias(scope.source_alias)
-    types_of(source, [], [Check(KEEP_LATEST, order) for order in spec.latest.by], sight(scope, Side.NOT_MATCHED))
+    types_of(source, [], [Check(KEEP_LATEST, order) for order in spec.latest.by], sight(scope, ClauseKind.NOT_MATCHED))
     return latest(source, keys, [order.column for order in spec.latest.by])
 
 
@@ -40,7 +40,7 @@ def _given_keys(wanted: Latest, resolved: ResolvedMerge) -> list[tuple[str, bool
     scope = resolved.scope
     fields = [(name, scope.source.find(name, scope.case_sensitive)) for name in wanted.keys]
     missing: list[AnalysisError] = [
-        unresolved(name, KEEP_LATEST, sight(scope, Side.NOT_MATCHED)) for name, field in fields if field is None
+        unresolved(name, KEEP_LATEST, sight(scope, ClauseKind.NOT_MATCHED)) for name, field in fields if field is None
     ]
     if missing:
         raise missing[0]

@@ -23,7 +23,7 @@ from deltamerge.merge.plan.conditions import (
 from deltamerge.merge.plan.program import Program, compile_clauses
 from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge
 from deltamerge.merge.resolve.scope import conjuncts
-from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.table.features import named_features
 from deltamerge.protocol.values.predicate import ALWAYS, Predicate
 from deltamerge.spark.expressions.expression import Expression
@@ -153,7 +153,7 @@ def _rereads(resolved: ResolvedMerge, has_equality: bool | None, wishes: Wishes)
     """Why the source's rows are looked at more than once; None where once is enough."""
     if wishes.may_run_again:
         return "the merge may run again after a conflict"
-    if resolved.asked is not None:
+    if resolved.original_clauses is not None:
         return "skipUnchanged() looks for several matches of a row first"
     return (
         None
@@ -181,7 +181,7 @@ def _deletes_files(resolved: ResolvedMerge) -> bool:
 
 
 def _join(resolved: ResolvedMerge) -> Join:
-    matched, inserts, by_source = (bool(resolved.of(side)) for side in Side)
+    matched, inserts, by_source = (bool(resolved.of(kind)) for kind in ClauseKind)
     if by_source:
         return Join.FULL if inserts else Join.RIGHT
     if inserts:
@@ -191,7 +191,7 @@ def _join(resolved: ResolvedMerge) -> Join:
 
 def _ignores_duplicate_matches(resolved: ResolvedMerge) -> bool:
     """A single unconditional DELETE is the one MATCHED clause for which it does not matter which source row applies."""
-    matched = resolved.of(Side.MATCHED)
+    matched = resolved.of(ClauseKind.MATCHED)
     return len(matched) == 1 and matched[0].action is Action.DELETE and matched[0].condition is None
 
 
@@ -207,13 +207,13 @@ def _target_columns(resolved: ResolvedMerge, keys: Iterable[KeyPair]) -> tuple[s
     """The target's columns that an expression may use; an update's other columns come from the file itself."""
     scope = resolved.scope
     names = {pair.target for pair in keys}
-    names.update(scope.used([resolved.spec.condition, *_expressions(resolved, resolved.of(Side.MATCHED))], "target"))
-    names.update(scope.target_alone.used(_expressions(resolved, resolved.of(Side.BY_SOURCE)), "target"))
+    names.update(scope.used([resolved.spec.condition, *_expressions(resolved, resolved.of(ClauseKind.MATCHED))], "target"))
+    names.update(scope.target_alone.used(_expressions(resolved, resolved.of(ClauseKind.BY_SOURCE)), "target"))
     return tuple(name for name in resolved.scope.target.names if name in names)
 
 
 def _source_columns(resolved: ResolvedMerge) -> tuple[str, ...]:
     scope = resolved.scope
-    names = set(scope.used([resolved.spec.condition, *_expressions(resolved, resolved.of(Side.MATCHED))], "source"))
-    names.update(scope.source_alone.used(_expressions(resolved, resolved.of(Side.NOT_MATCHED)), "source"))
+    names = set(scope.used([resolved.spec.condition, *_expressions(resolved, resolved.of(ClauseKind.MATCHED))], "source"))
+    names.update(scope.source_alone.used(_expressions(resolved, resolved.of(ClauseKind.NOT_MATCHED)), "source"))
     return tuple(name for name in scope.source.names if name in names)

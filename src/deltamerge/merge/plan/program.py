@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.merge.resolve.scope import Scope
-from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.casts import same_type
 from deltamerge.spark.expressions.expression import Expression
@@ -65,9 +65,9 @@ class Program:
     clauses: tuple[CompiledClause, ...]
     schema: StructType
 
-    def of(self, side: Side) -> list[CompiledClause]:
+    def of(self, kind: ClauseKind) -> list[CompiledClause]:
         """The clauses about one kind of rows, in order."""
-        return [compiled for compiled in self.clauses if compiled.clause.side is side]
+        return [compiled for compiled in self.clauses if compiled.clause.kind is kind]
 
     @cached_property
     def written(self) -> StructType:
@@ -80,9 +80,9 @@ class Program:
         """What a task does with the rows of each clause."""
         return tuple(compiled.action for compiled in self.clauses)
 
-    def expressions(self, side: Side) -> list[Expression]:
+    def expressions(self, kind: ClauseKind) -> list[Expression]:
         """What Spark must evaluate for one kind of rows."""
-        return [expression for compiled in self.of(side) for expression in compiled.expressions]
+        return [expression for compiled in self.of(kind) for expression in compiled.expressions]
 
     def with_all_columns(self) -> Program:
         """The programme with updates that set every column, those they keep to what they are."""
@@ -92,11 +92,11 @@ class Program:
 def compile_clauses(resolved: ResolvedMerge) -> Program:
     """The programme of a resolved merge."""
     scopes = {
-        Side.MATCHED: resolved.scope,
-        Side.NOT_MATCHED: resolved.scope.source_alone,
-        Side.BY_SOURCE: resolved.scope.target_alone,
+        ClauseKind.MATCHED: resolved.scope,
+        ClauseKind.NOT_MATCHED: resolved.scope.source_alone,
+        ClauseKind.BY_SOURCE: resolved.scope.target_alone,
     }
-    return Program(tuple(_compiled(clause, resolved, scopes[clause.side]) for clause in resolved.clauses), resolved.schema)
+    return Program(tuple(_compiled(clause, resolved, scopes[clause.kind]) for clause in resolved.clauses), resolved.schema)
 
 
 def copied(clauses: Iterable[CompiledClause], side: Origins) -> list[str]:

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.resolve.scope import Scope
-from deltamerge.merge.statement.clauses import Action, Clause, Side
+from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind
 from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructField, StructType, is_void
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.spark.expressions.expression import Expression, from_name, from_user, null
@@ -68,7 +68,7 @@ def default_value(field: StructField) -> Expression:
 def _from_source(field: StructField, clause: Clause, scope: Scope) -> Expression:
     found = scope.source.find(field.name, scope.case_sensitive)
     if found is None:
-        raise unresolved(quoted(field.name), clause_name(clause), sight(scope, Side.NOT_MATCHED), hint=_STAR_HINT)
+        raise unresolved(quoted(field.name), clause_name(clause), sight(scope, ClauseKind.NOT_MATCHED), hint=_STAR_HINT)
     known = isinstance(found.type, PrimitiveType) and not is_void(found.type) and not scope.is_repeated("source", found.name)
     return from_name(scope.source_alias, found.name, type=spark_type(found.type) if known else None)
 
@@ -81,11 +81,13 @@ def _path(name: str, clause: Clause, scope: Scope, evolves: bool) -> Path:
     parts = attribute_parts(name)
     own = scope.target_path(parts)
     found = path_in(scope.target, own, scope.case_sensitive)
-    if found is None and evolves and clause.side is not Side.BY_SOURCE:
+    if found is None and evolves and clause.kind is not ClauseKind.BY_SOURCE:
         found = path_in(scope.source, scope.source_path(parts), scope.case_sensitive)
     if found is None:
         missing = None if evolves else _no_field(own, scope)
-        raise missing or unresolved(name, clause_name(clause), sight(scope, Side.BY_SOURCE), hint=_added(parts, clause, scope))
+        raise missing or unresolved(
+            name, clause_name(clause), sight(scope, ClauseKind.BY_SOURCE), hint=_added(parts, clause, scope)
+        )
     if len(found) > 1 and clause.action is Action.INSERT:
         raise _nested_insert(name)
     return found
@@ -100,7 +102,7 @@ _STAR_HINT = (
 
 def _added(parts: Sequence[str], clause: Clause, scope: Scope) -> str | None:
     """What adds a column that a clause sets and only the source has."""
-    if clause.side is Side.BY_SOURCE or scope.source.find(scope.source_path(parts)[0], scope.case_sensitive) is None:
+    if clause.kind is ClauseKind.BY_SOURCE or scope.source.find(scope.source_path(parts)[0], scope.case_sensitive) is None:
         return None
     return (
         "The source has this column and the table does not. Schema evolution adds it: .withSchemaEvolution(), "
@@ -151,14 +153,14 @@ def check_distinct(clause: Clause, given: Iterable[Given]) -> None:
             raise _assigned_twice(clause, a.path, b.path)
 
 
-def sight(scope: Scope, side: Side) -> Sight:
+def sight(scope: Scope, kind: ClauseKind) -> Sight:
     """The columns that clauses about a kind of rows see, qualified where their side goes by a name."""
     said = 2 if scope.shares_a_name else 1
     source, target = scope.source_name[-said:], scope.target_name[-said:]
     seen: list[tuple[tuple[str, ...], list[str]]] = []
-    if side in (Side.MATCHED, Side.NOT_MATCHED):
+    if kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED):
         seen.append((source, scope.source.names))
-    if side in (Side.MATCHED, Side.BY_SOURCE):
+    if kind in (ClauseKind.MATCHED, ClauseKind.BY_SOURCE):
         seen.append((target, scope.target.names))
     return Sight(
         [".".join((*qualifier, name)) for qualifier, names in seen for name in names],

@@ -16,7 +16,7 @@ from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.protocol.schema.types import PrimitiveType, StructType, parse_schema
 from deltamerge.protocol.table.actions import Metadata
-from deltamerge.protocol.table.constraints import demands_of
+from deltamerge.protocol.table.constraints import constraints_of
 from deltamerge.protocol.table.evolution import evolved_metadata, narrowed, retyped
 from deltamerge.protocol.table.features import check_writable
 from deltamerge.spark.read.feed import check_feed_columns
@@ -54,12 +54,12 @@ def evolved(snapshot: Snapshot, scope: Scope, paths: Iterable[Path]) -> Metadata
 
 def _check_dependents(snapshot: Snapshot, schema: StructType) -> None:
     """Raise AnalysisError when the type of a column changes that a constraint or a generated column uses."""
-    demands = demands_of(snapshot.schema, snapshot.metadata.configuration)
+    constraints = constraints_of(snapshot.schema, snapshot.metadata.configuration)
     for path, old, new in retyped(snapshot.schema, schema):
-        for check in demands.checks:
+        for check in constraints.checks:
             if _uses(check.text, path):
                 raise _dependent("DELTA_CONSTRAINT_DATA_TYPE_MISMATCH", path, old, new, f"{check.name} -> {check.text}")
-        for name, text in demands.generated:
+        for name, text in constraints.generated:
             if _uses(text, path):
                 raise _dependent("DELTA_GENERATED_COLUMNS_DATA_TYPE_MISMATCH", path, old, new, f"{name} -> {text}")
 

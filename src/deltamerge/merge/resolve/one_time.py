@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge
-from deltamerge.merge.statement.clauses import Side
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.expressions.time import Clock, empty_like, first_asking, frame_asks_time, may_ask_time, own_clocks
@@ -45,7 +45,7 @@ def at_time(spark: Session, resolved: ResolvedMerge, micros: int) -> ResolvedMer
         resolved,
         spec=replace(resolved.spec, condition=clock.expression(spark, resolved.spec.condition)),
         clauses=tuple(map(moved, resolved.clauses)),
-        asked=None if resolved.asked is None else tuple(map(moved, resolved.asked)),
+        original_clauses=None if resolved.original_clauses is None else tuple(map(moved, resolved.original_clauses)),
         clock=clock,
     )
 
@@ -53,9 +53,9 @@ def at_time(spark: Session, resolved: ResolvedMerge, micros: int) -> ResolvedMer
 def _expressions(resolved: ResolvedMerge) -> Iterator[Expression]:
     """Every expression of a merge."""
     yield resolved.spec.condition
-    for clause in (*resolved.clauses, *(resolved.asked or ())):
+    for clause in (*resolved.clauses, *(resolved.original_clauses or ())):
         yield from _of_clause(clause)
-    yield from map(from_user, resolved.demands.texts)
+    yield from map(from_user, resolved.constraints.texts)
 
 
 def _of_clause(clause: ResolvedClause) -> Iterator[Expression]:
@@ -69,12 +69,12 @@ def _check(spark: Session, resolved: ResolvedMerge) -> None:
     scope = resolved.scope
     source = empty_like(resolved.spec.source).alias(scope.source_alias)
     target = empty_frame(spark, scope.target).alias(scope.target_alias)
-    frames = {Side.MATCHED: source.crossJoin(target), Side.NOT_MATCHED: source, Side.BY_SOURCE: target}
+    frames = {ClauseKind.MATCHED: source.crossJoin(target), ClauseKind.NOT_MATCHED: source, ClauseKind.BY_SOURCE: target}
     assert resolved.clock is not None
-    asked = [(empty_frame(spark, resolved.schema), from_user(resolved.clock.text(text))) for text in resolved.demands.texts]
-    for side, frame in frames.items():
-        asked += [(frame, resolved.spec.condition)] if side is Side.MATCHED else []
-        asked += [(frame, found) for clause in resolved.of(side) for found in _of_clause(clause)]
+    asked = [(empty_frame(spark, resolved.schema), from_user(resolved.clock.text(text))) for text in resolved.constraints.texts]
+    for kind, frame in frames.items():
+        asked += [(frame, resolved.spec.condition)] if kind is ClauseKind.MATCHED else []
+        asked += [(frame, found) for clause in resolved.of(kind) for found in _of_clause(clause)]
     for frame in dict.fromkeys(frame for frame, _ in asked):
         found = first_asking(frame, [expression for other, expression in asked if other is frame])
         if found is not None:

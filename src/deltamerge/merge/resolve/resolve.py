@@ -29,17 +29,17 @@ from deltamerge.merge.resolve.assignments import (
 from deltamerge.merge.resolve.evolve import evolved, may_evolve
 from deltamerge.merge.resolve.schema_check import check_schema
 from deltamerge.merge.resolve.scope import Scope
-from deltamerge.merge.statement.clauses import Action, Clause, MergeSpec, Side, verify
+from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind, MergeSpec, verify
 from deltamerge.merge.statement.qualified import with_qualifiers
 from deltamerge.protocol.schema.types import DataType, StructType
 from deltamerge.protocol.table.actions import Metadata
-from deltamerge.protocol.table.constraints import NO_DEMANDS, Demands, demands_of
+from deltamerge.protocol.table.constraints import NO_CONSTRAINTS, TableConstraints, constraints_of
 from deltamerge.protocol.table.features import check_features_known, check_writable
 from deltamerge.protocol.table.identity import Identity, check_update, identity_columns, unnamed
 from deltamerge.spark.expressions.analysis import Check, empty_frame, placed, types_of
 from deltamerge.spark.expressions.binding import Named, named
 from deltamerge.spark.expressions.casts import check_casts, keeping, lacks_fields, with_fields
-from deltamerge.spark.expressions.constraints import check_demands, columns_in
+from deltamerge.spark.expressions.constraints import check_constraints, columns_in
 from deltamerge.spark.expressions.expression import Expression, as_condition, from_name, null
 from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.expressions.time import Clock
@@ -68,7 +68,7 @@ class ResolvedClause:
     """
 
     number: int
-    side: Side
+    kind: ClauseKind
     action: Action
     condition: Expression | None
     values: tuple[ColumnValue, ...] = ()
@@ -85,9 +85,9 @@ class ResolvedClause:
 class ResolvedMerge:
     """A merge that can run: everything is named, typed and allowed.
 
-    `schema` is the target's after the merge; `metadata` is the table's after the merge, None when it stays. `asked` are the
-    clauses as they were given where `clauses` apply to fewer rows. `clock` is the time that the expressions have, if they were
-    given one.
+    `schema` is the target's after the merge; `metadata` is the table's after the merge, None when it stays.
+    `original_clauses` are the clauses as they were given where `clauses` apply to fewer rows. `clock` is the time that the
+    expressions have, if they were given one.
     """
 
     spec: MergeSpec
@@ -95,9 +95,9 @@ class ResolvedMerge:
     scope: Scope
     schema: StructType
     clauses: tuple[ResolvedClause, ...]
-    demands: Demands = NO_DEMANDS
+    constraints: TableConstraints = NO_CONSTRAINTS
     metadata: Metadata | None = None
-    asked: tuple[ResolvedClause, ...] | None = None
+    original_clauses: tuple[ResolvedClause, ...] | None = None
     clock: Clock | None = None
 
     @cached_property
@@ -111,13 +111,13 @@ class ResolvedMerge:
         numbered = frozenset[str]().union(*(clause.numbered for clause in self.clauses))
         return tuple(identity for identity in identity_columns(self.schema) if identity.name in numbered)
 
-    def of(self, side: Side) -> tuple[ResolvedClause, ...]:
+    def of(self, kind: ClauseKind) -> tuple[ResolvedClause, ...]:
         """The clauses about one kind of rows, in order."""
-        return tuple(clause for clause in self.clauses if clause.side is side)
+        return tuple(clause for clause in self.clauses if clause.kind is kind)
 
-    def asked_of(self, side: Side) -> tuple[ResolvedClause, ...]:
+    def original_of(self, kind: ClauseKind) -> tuple[ResolvedClause, ...]:
         """The clauses about one kind of rows as they were given, in order."""
-        return tuple(clause for clause in self.asked or self.clauses if clause.side is side)
+        return tuple(clause for clause in self.original_clauses or self.clauses if clause.kind is kind)
 
 
 def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerge:
@@ -140,46 +140,46 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     named = zip(spec.clauses, given, strict=True)
     metadata = None
     if evolves:
-        paths = [value.path for clause, values in named if clause.side is not Side.BY_SOURCE for value in values]
+        paths = [value.path for clause, values in named if clause.kind is not ClauseKind.BY_SOURCE for value in values]
         metadata = evolved(snapshot, scope, paths)
     schema = snapshot.schema if metadata is None else replace(snapshot, metadata=metadata).schema
-    demands = demands_of(schema, snapshot.metadata.configuration)
+    constraints = constraints_of(schema, snapshot.metadata.configuration)
     if any(clause.action is not Action.DELETE for clause in spec.clauses):
-        check_demands(spark, schema, demands)
-    planned = [_completed(c, values, scope, schema, demands) for c, values in zip(spec.clauses, given, strict=True)]
+        check_constraints(spark, schema, constraints)
+    planned = [_completed(c, values, scope, schema, constraints) for c, values in zip(spec.clauses, given, strict=True)]
     clauses = _typed(spark, spec, scope, schema, planned, evolves)
     if metadata is not None:
         check_features_known(snapshot.protocol, snapshot.metadata, metadata)
-    return ResolvedMerge(spec, snapshot, scope, schema, clauses, demands, metadata)
+    return ResolvedMerge(spec, snapshot, scope, schema, clauses, constraints, metadata)
 
 
 def _named(spec: MergeSpec, scope: Scope) -> MergeSpec:
     """The specification with columns as the merge's own frames have them, those that are bound to a DataFrame included."""
     source, target = Named(scope.source_alias, scope.source), Named(scope.target_alias, scope.target)
-    scopes = {Side.MATCHED: scope, Side.NOT_MATCHED: scope.source_alone, Side.BY_SOURCE: scope.target_alone}
+    scopes = {ClauseKind.MATCHED: scope, ClauseKind.NOT_MATCHED: scope.source_alone, ClauseKind.BY_SOURCE: scope.target_alone}
 
-    def ready(check: Check, side: Side) -> Expression:
+    def ready(check: Check, kind: ClauseKind) -> Expression:
         try:
-            return named(check.expression, spec.source, source, target, scopes[side].explicit)
+            return named(check.expression, spec.source, source, target, scopes[kind].explicit)
         except AnalysisError as error:
             raise placed(error, check) from error
 
     def with_names(clause: Clause) -> Clause:
-        condition, side = clause.condition, clause.side
+        condition, kind = clause.condition, clause.kind
         return replace(
             clause,
-            condition=condition and as_condition(ready(Check(condition_name(clause), condition), side)),
+            condition=condition and as_condition(ready(Check(condition_name(clause), condition), kind)),
             assignments=tuple(
-                replace(a, value=a.value and ready(Check(clause_name(clause), a.value), side)) for a in clause.assignments
+                replace(a, value=a.value and ready(Check(clause_name(clause), a.value), kind)) for a in clause.assignments
             ),
         )
 
     latest = spec.latest and replace(
-        spec.latest, by=tuple(ready(Check(KEEP_LATEST, order), Side.NOT_MATCHED) for order in spec.latest.by)
+        spec.latest, by=tuple(ready(Check(KEEP_LATEST, order), ClauseKind.NOT_MATCHED) for order in spec.latest.by)
     )
     return replace(
         spec,
-        condition=ready(Check(SEARCH_CONDITION, spec.condition), Side.MATCHED),
+        condition=ready(Check(SEARCH_CONDITION, spec.condition), ClauseKind.MATCHED),
         clauses=tuple(map(with_names, spec.clauses)),
         latest=latest,
     )
@@ -215,21 +215,21 @@ class _Planned:
     numbered: frozenset[str] = frozenset()
 
 
-def _completed(clause: Clause, given: Sequence[Given], scope: Scope, schema: StructType, demands: Demands) -> _Planned:
+def _completed(clause: Clause, given: Sequence[Given], scope: Scope, schema: StructType, required: TableConstraints) -> _Planned:
     """What a clause writes, spelled as the schema spells it: with the columns that an INSERT leaves out, and all that the
-    table's demands are about.
+    table's constraints are about.
     """
     if clause.action is Action.DELETE:
         return _Planned(())
     values = [_spelled(value, clause, scope, schema) for value in given]
     check_distinct(clause, values)
     named = {value.path[0] for value in values}
-    generated = frozenset(name for name, _ in demands.generated)
+    generated = frozenset(name for name, _ in required.generated)
     numbered = _numbered(clause, values, schema)
     if clause.action is Action.INSERT:
         values += [Given((field.name,), default_value(field)) for field in schema if field.name not in named]
-    elif demands:
-        used = {*columns_in(schema, demands.texts), *generated} - named
+    elif required:
+        used = {*columns_in(schema, required.texts), *generated} - named
         for field in schema:
             if field.name in used:
                 stays = field.name not in generated and scope.target.find(field.name, case_sensitive=True)
@@ -266,14 +266,14 @@ def _unmergeable(name: str, clause: Clause, schema: StructType) -> AnalysisError
 def _typed(
     spark: Session, spec: MergeSpec, scope: Scope, schema: StructType, planned: Sequence[_Planned], evolves: bool
 ) -> tuple[ResolvedClause, ...]:
-    """All clauses with the types of their values: one analysis per side when nothing is wrong."""
+    """All clauses with the types of their values: one analysis per kind when nothing is wrong."""
     source = spec.source.alias(scope.source_alias)
     target = empty_frame(spark, scope.target).alias(scope.target_alias)
-    frames = {Side.MATCHED: source.crossJoin(target), Side.NOT_MATCHED: source, Side.BY_SOURCE: target}
+    frames = {ClauseKind.MATCHED: source.crossJoin(target), ClauseKind.NOT_MATCHED: source, ClauseKind.BY_SOURCE: target}
     found: dict[int, ResolvedClause] = {}
-    for side, frame in frames.items():
-        numbers = [n for n, clause in enumerate(spec.clauses) if clause.side is side]
-        conditions = [Check(SEARCH_CONDITION, spec.condition)] if side is Side.MATCHED else []
+    for kind, frame in frames.items():
+        numbers = [n for n, clause in enumerate(spec.clauses) if clause.kind is kind]
+        conditions = [Check(SEARCH_CONDITION, spec.condition)] if kind is ClauseKind.MATCHED else []
         for n in numbers:
             condition = spec.clauses[n].condition
             if condition is not None:
@@ -281,14 +281,14 @@ def _typed(
         asked = [(n, given.value) for n in numbers for given in planned[n].values if given.value.type is None]
         values = [Check(clause_name(spec.clauses[n]), value) for n, value in asked]
         with asking(spark):
-            types = iter(types_of(frame, conditions, values, sight(scope, side)) if conditions or values else [])
+            types = iter(types_of(frame, conditions, values, sight(scope, kind)) if conditions or values else [])
         for n in numbers:
             clause = spec.clauses[n]
             given = [(value, value.value.type or next(types)) for value in planned[n].values]
             casts = [(type, spark_type(_type_at(schema, value.path)), ".".join(value.path)) for value, type in given]
             check_casts(spark, casts, fills=evolves)
             columns = _column_values(given, scope, schema)
-            found[n] = ResolvedClause(n, side, clause.action, clause.condition, columns, planned[n].computed, planned[n].numbered)
+            found[n] = ResolvedClause(n, kind, clause.action, clause.condition, columns, planned[n].computed, planned[n].numbered)
     return tuple(found[n] for n in range(len(planned)))
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
-from deltamerge.merge.statement.clauses import Action, Side
-from deltamerge.protocol.schema.char_varchar import sized_texts
+from deltamerge.merge.statement.clauses import Action, ClauseKind
+from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType
 from deltamerge.spark.expressions.expression import from_name
 from deltamerge.spark.expressions.unchanged import Assignment, narrowed
@@ -22,13 +22,13 @@ def without_unchanged(resolved: ResolvedMerge, pads: bool) -> ResolvedMerge:
     `pads` says that CHAR values of the table are read with their blanks.
     """
     clauses = tuple(_narrowed(resolved, clause, pads) for clause in resolved.clauses)
-    return replace(resolved, clauses=clauses, asked=resolved.clauses)
+    return replace(resolved, clauses=clauses, original_clauses=resolved.clauses)
 
 
 def _narrowed(resolved: ResolvedMerge, clause: ResolvedClause, pads: bool) -> ResolvedClause:
     updates = clause.action is Action.UPDATE
-    before = [c for c in resolved.of(clause.side) if c.number < clause.number and c.action is Action.UPDATE]
-    if clause.side is Side.NOT_MATCHED or not (before or updates):
+    before = [c for c in resolved.of(clause.kind) if c.number < clause.number and c.action is Action.UPDATE]
+    if clause.kind is ClauseKind.NOT_MATCHED or not (before or updates):
         return clause
     decided = [c.condition for c in before if c.condition is not None]
     update = (
@@ -53,7 +53,7 @@ def _assignment(resolved: ResolvedMerge, value: ColumnValue, pads: bool) -> Assi
     alike = before is not None and after is not None and before.type == after.type and not _has_map(after.type)
     old = from_name(resolved.scope.target_alias, value.column) if alike else None
     wanted = value.type if after is None else spark_type(after.type)
-    sized = sized_texts(StructType((after,))) if pads and after is not None else []
+    sized = char_varchars(StructType((after,))) if pads and after is not None else []
     blanks = sum(text.length for text in sized if text.padded and len(text.path) == 1)
     return Assignment(value.column, value.value, value.type, wanted, old, blanks)
 

@@ -16,7 +16,7 @@ from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.frames import Frame
 
 
-class Side(Enum):
+class ClauseKind(Enum):
     """Which rows a clause is about; the value is how SQL says it."""
 
     MATCHED = "MATCHED"
@@ -44,7 +44,7 @@ class Assignment:
 class Clause:
     """One WHEN clause. `star` stands for `SET *` or `INSERT *`, less the columns in `excluded`."""
 
-    side: Side
+    kind: ClauseKind
     action: Action
     condition: Expression | None = None
     assignments: tuple[Assignment, ...] = ()
@@ -53,8 +53,8 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Which batch of which application a merge is: what has this number or a lower one was merged before."""
+class TxnId:
+    """The id that an application gives a merge: one with this version or an older one is not merged again."""
 
     application: str
     version: int
@@ -93,7 +93,7 @@ class MergeSpec:
     source_name: tuple[str, ...] = ()
     with_schema_evolution: bool | None = None
     user_metadata: str | None = None
-    batch: Batch | None = None
+    txn_id: TxnId | None = None
     latest: Latest | None = None
     retries: int | None = None
     derives_deletes: bool = False
@@ -102,9 +102,9 @@ class MergeSpec:
     source_at: Callable[[Snapshot], Frame] | None = None
     source_named: frozenset[str] | None = None
 
-    def of(self, side: Side) -> tuple[Clause, ...]:
+    def of(self, kind: ClauseKind) -> tuple[Clause, ...]:
         """The clauses about one kind of rows, in order."""
-        return tuple(clause for clause in self.clauses if clause.side is side)
+        return tuple(clause for clause in self.clauses if clause.kind is kind)
 
 
 def verify(spec: MergeSpec) -> MergeSpec:
@@ -115,13 +115,13 @@ def verify(spec: MergeSpec) -> MergeSpec:
             "There must be at least one WHEN clause in a MERGE statement.",
             hint="Say what to do with matched or unmatched rows, for example whenMatchedUpdateAll().",
         )
-    for side in Side:
-        for clause in spec.of(side)[:-1]:
+    for kind in ClauseKind:
+        for clause in spec.of(kind)[:-1]:
             if clause.condition is None:
-                words = side.value.replace(" ", "_")
+                words = kind.value.replace(" ", "_")
                 raise AnalysisError(
                     f"DELTA_NON_LAST_{words}_CLAUSE_OMIT_CONDITION",
-                    f"When there are more than one {side.value} clauses in a MERGE statement, only the last {side.value} "
+                    f"When there are more than one {kind.value} clauses in a MERGE statement, only the last {kind.value} "
                     "clause can omit the condition.",
                     hint="Give the earlier clause a condition, or move it to the end; otherwise the later ones never apply.",
                 )

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from deltamerge.errors import ParseError
-from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.spark.sql.lexer import NoTokenError, Token, is_name, lexed
 from deltamerge.spark.sql.text import keyword_at, makes_name, name_parts_of, opened
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 class SqlClause:
     """A WHEN clause in text; an assignment without a value is to the column's DEFAULT."""
 
-    side: Side
+    kind: ClauseKind
     action: Action
     condition: str | None
     assignments: tuple[tuple[str, str | None], ...] = ()
@@ -117,36 +117,36 @@ def _statement(reader: _Reader, ctes: str, explain: bool) -> Statement:
     return Statement(target, target_alias, source, is_query, source_alias, condition, tuple(clauses), ctes, evolution, explain)
 
 
-_ORDER = tuple(Side)
+_ORDER = tuple(ClauseKind)
 _ACTIONS = {
-    Side.MATCHED: (Action.UPDATE, Action.DELETE),
-    Side.NOT_MATCHED: (Action.INSERT,),
-    Side.BY_SOURCE: (Action.UPDATE, Action.DELETE),
+    ClauseKind.MATCHED: (Action.UPDATE, Action.DELETE),
+    ClauseKind.NOT_MATCHED: (Action.INSERT,),
+    ClauseKind.BY_SOURCE: (Action.UPDATE, Action.DELETE),
 }
 
 
 def _clause(reader: _Reader) -> SqlClause:
-    side = Side.NOT_MATCHED if reader.take("NOT") or reader.take("!") else Side.MATCHED
+    kind = ClauseKind.NOT_MATCHED if reader.take("NOT") or reader.take("!") else ClauseKind.MATCHED
     reader.expect("MATCHED")
-    if side is Side.NOT_MATCHED and reader.take("BY"):
+    if kind is ClauseKind.NOT_MATCHED and reader.take("BY"):
         if reader.take("SOURCE"):
-            side = Side.BY_SOURCE
+            kind = ClauseKind.BY_SOURCE
         else:
             reader.expect("TARGET")
     condition = reader.expression(",", "THEN") if reader.take("AND") else None
     reader.expect("THEN")
-    action = next((action for action in _ACTIONS[side] if reader.take(action.name)), None)
+    action = next((action for action in _ACTIONS[kind] if reader.take(action.name)), None)
     if action is None:
-        allowed = " or ".join(action.name for action in _ACTIONS[side])
-        raise reader.error("PARSE_SYNTAX_ERROR", f"WHEN {side.value} is followed by THEN {allowed}")
+        allowed = " or ".join(action.name for action in _ACTIONS[kind])
+        raise reader.error("PARSE_SYNTAX_ERROR", f"WHEN {kind.value} is followed by THEN {allowed}")
     if action is Action.DELETE:
-        return SqlClause(side, action, condition)
+        return SqlClause(kind, action, condition)
     if action is Action.UPDATE:
         reader.expect("SET")
-    if side is not Side.BY_SOURCE and reader.take("*"):
-        return SqlClause(side, action, condition, star=True, excluded=_excluded(reader))
+    if kind is not ClauseKind.BY_SOURCE and reader.take("*"):
+        return SqlClause(kind, action, condition, star=True, excluded=_excluded(reader))
     pairs = _set_list(reader) if action is Action.UPDATE else _insert_lists(reader)
-    return SqlClause(side, action, condition, pairs)
+    return SqlClause(kind, action, condition, pairs)
 
 
 def _excluded(reader: _Reader) -> tuple[str, ...]:
@@ -179,15 +179,15 @@ def _check_clauses(reader: _Reader, clauses: Sequence[SqlClause], places: Sequen
     if not clauses:
         raise reader.error("MERGE_WITHOUT_WHEN", "There must be at least one WHEN clause in a MERGE statement")
     for (before, after), (first, second) in zip(pairwise(clauses), pairwise(places), strict=True):
-        if _ORDER.index(before.side) > _ORDER.index(after.side):
+        if _ORDER.index(before.kind) > _ORDER.index(after.kind):
             reader.go_to(second)
-            message = f"WHEN {after.side.value} must come before WHEN {before.side.value}"
+            message = f"WHEN {after.kind.value} must come before WHEN {before.kind.value}"
             hint = "SQL wants WHEN MATCHED clauses first, then WHEN NOT MATCHED, then WHEN NOT MATCHED BY SOURCE."
             raise reader.error("PARSE_SYNTAX_ERROR", message, hint)
-        if before.side is after.side and before.condition is None:
+        if before.kind is after.kind and before.condition is None:
             reader.go_to(first)
-            words = "NOT_MATCHED_BY_TARGET" if before.side is Side.NOT_MATCHED else before.side.value.replace(" ", "_")
-            message = f"Of several WHEN {before.side.value} clauses only the last can omit the condition"
+            words = "NOT_MATCHED_BY_TARGET" if before.kind is ClauseKind.NOT_MATCHED else before.kind.value.replace(" ", "_")
+            message = f"Of several WHEN {before.kind.value} clauses only the last can omit the condition"
             raise reader.error(f"NON_LAST_{words}_CLAUSE_OMIT_CONDITION", message)
 
 

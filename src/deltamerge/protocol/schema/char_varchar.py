@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"[^,:<>()]+(?:\([^()]*\))?[^,:<>()]*")
 
 
 @dataclass(frozen=True, slots=True)
-class SizedText:
+class CharVarchar:
     """Texts of `length` characters at most; `padded` with blanks to that length where they are read.
 
     `path` is the column and, within it, fields of structs, ELEMENT, KEY and VALUE.
@@ -31,7 +31,7 @@ class SizedText:
     padded: bool
 
 
-def sized_texts(schema: StructType) -> list[SizedText]:
+def char_varchars(schema: StructType) -> list[CharVarchar]:
     """Every CHAR and VARCHAR of a schema, at every level.
 
     Raises UnsupportedTableError for a column whose metadata say another type than the schema.
@@ -39,7 +39,7 @@ def sized_texts(schema: StructType) -> list[SizedText]:
     return [found for field in schema if SIZED_TEXT in field.metadata for found in _of_column(field)]
 
 
-def _of_column(field: StructField) -> list[SizedText]:
+def _of_column(field: StructField) -> list[CharVarchar]:
     reader = _Reader(str(field.metadata[SIZED_TEXT]).strip())
     try:
         found = list(reader.type(field.type, (field.name,)))
@@ -61,8 +61,8 @@ class _Reader:
         self.text = text
         self._at = 0
 
-    def type(self, type: DataType, path: TextPath) -> Iterator[SizedText]:
-        """The sized texts of a type."""
+    def type(self, type: DataType, path: TextPath) -> Iterator[CharVarchar]:
+        """Every CHAR and VARCHAR of a type."""
         if isinstance(type, StructType):
             yield from self._struct(type, path)
         elif isinstance(type, ArrayType):
@@ -82,14 +82,14 @@ class _Reader:
                 raise ValueError(f"no type at {self._at}")
             self._at = plain.end()
             if sized is not None:
-                yield SizedText(path, int(sized[2]), sized[1].lower() == "char")
+                yield CharVarchar(path, int(sized[2]), sized[1].lower() == "char")
 
     def end(self) -> None:
         """Nothing is left."""
         if self._at != len(self.text):
             raise ValueError(f"more at {self._at}")
 
-    def _struct(self, type: StructType, path: TextPath) -> Iterator[SizedText]:
+    def _struct(self, type: StructType, path: TextPath) -> Iterator[CharVarchar]:
         self._want("struct<")
         for number, field in enumerate(type):
             if self._take(">"):  # fields that were added since have no length

@@ -30,12 +30,6 @@ class DeletionVector:
     cardinality: int
     offset: int | None = None
 
-    @property
-    def unique_id(self) -> str:
-        """The id that, with the path, names a logical file."""
-        suffix = "" if self.offset is None else f"@{self.offset}"
-        return f"{self.storage_type}{self.path_or_inline}{suffix}"
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DeletionVector:
         """The descriptor in an add or remove action."""

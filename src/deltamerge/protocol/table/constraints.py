@@ -1,4 +1,4 @@
-"""What a table demands of a written row beyond its types: constraints, generated columns, defaults; as SQL texts.
+"""What a table requires of a written row beyond its types: constraints, generated columns, defaults; as SQL texts.
 
 Source: PROTOCOL.md, "Column Invariants", "CHECK Constraints", "Generated Columns", "Default Columns".
 """
@@ -27,7 +27,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Demands:
+class TableConstraints:
     """A table's checks, and its generated columns with their expressions. Columns with DEFAULT are known by their fields."""
 
     checks: tuple[Check, ...] = ()
@@ -42,16 +42,16 @@ class Demands:
         return [check.text for check in self.checks] + [text for _, text in self.generated]
 
 
-NO_DEMANDS = Demands()
+NO_CONSTRAINTS = TableConstraints()
 
 
-def demands_of(schema: StructType, configuration: Mapping[str, str]) -> Demands:
-    """The demands of a table. Raises CorruptTableError for an invariant that does not parse."""
+def constraints_of(schema: StructType, configuration: Mapping[str, str]) -> TableConstraints:
+    """What a table requires of its rows. Raises CorruptTableError for an invariant that does not parse."""
     named = sorted((key, text) for key, text in configuration.items() if key.lower().startswith(_CONSTRAINT))
     checks = [Check(key[len(_CONSTRAINT) :], text) for key, text in named]
     checks += [Check(f"EXPRESSION({text})", text) for field in _structs_fields(schema) for text in _invariants(field)]
     generated = [(field.name, str(field.metadata[_GENERATED])) for field in schema if _GENERATED in field.metadata]
-    return Demands(tuple(checks), tuple(generated))
+    return TableConstraints(tuple(checks), tuple(generated))
 
 
 def default_of(field: StructField) -> str | None:

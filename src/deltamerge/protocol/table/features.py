@@ -1,4 +1,4 @@
-"""Table features: which a protocol demands, which are honoured here, and the refusal by name of the others.
+"""Table features: which a protocol requires, which are honoured here, and which others are refused by name.
 
 Source: PROTOCOL.md, "Table Features" and "Valid Feature Names in Table Features"; preview names from delta-spark's TableFeature.
 """
@@ -25,6 +25,8 @@ class Feature:
     `reads` and `writes` say whether this library honours it. A feature that is not honoured may still be tolerated while
     `active` says that the table makes no use of it; None when metadata can't tell. `asked` says that metadata asks for
     the feature, which is what `active` says unless given. `requires` are the features that it can't be without.
+    `concurrent` says that a transaction which began before a table got the feature may be committed after it: the feature only
+    tells writers about vectors, checkpoints or clean-up, or about what else is in the same commit.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Feature:
     active: Callable[[Metadata], bool] = lambda metadata: True
     asked: Callable[[Metadata], bool] = lambda metadata: False
     requires: tuple[str, ...] = ()
+    concurrent: bool = False
 
 
 def _marks(*keys: str) -> Callable[[Metadata], bool]:
@@ -86,12 +89,12 @@ FEATURES: dict[str, Feature] = {
         _used("columnMapping", _property("delta.columnMapping.mode", "none"), reader=True, legacy=(2, 5), writes=True),
         _used("identityColumns", _marks("delta.identity.start", "delta.identity.step"), legacy=(1, 6), writes=True),
         Feature("allowColumnDefaults", active=_marks("CURRENT_DEFAULT"), writes=True),
-        Feature("timestampNtz", reader=True, writes=True, asked=_types("timestamp_ntz")),
-        Feature("vacuumProtocolCheck", reader=True, writes=True),
-        Feature("deletionVectors", reader=True, writes=True, asked=_property("delta.enableDeletionVectors")),
-        Feature("v2Checkpoint", reader=True, writes=True, asked=_property("delta.checkpointPolicy", "classic")),
-        Feature("typeWidening", reader=True, writes=True, asked=_property("delta.enableTypeWidening")),
-        Feature("typeWidening-preview", reader=True, writes=True),
+        Feature("timestampNtz", reader=True, writes=True, asked=_types("timestamp_ntz"), concurrent=True),
+        Feature("vacuumProtocolCheck", reader=True, writes=True, concurrent=True),
+        Feature("deletionVectors", reader=True, writes=True, asked=_property("delta.enableDeletionVectors"), concurrent=True),
+        Feature("v2Checkpoint", reader=True, writes=True, asked=_property("delta.checkpointPolicy", "classic"), concurrent=True),
+        Feature("typeWidening", reader=True, writes=True, asked=_property("delta.enableTypeWidening"), concurrent=True),
+        Feature("typeWidening-preview", reader=True, writes=True, concurrent=True),
         # A type that no column has asks nothing of files, of statistics, or of the log: delta-rs lists variantType without one.
         _used("variantType", _variant, reader=True, reads=False),
         Feature("variantType-preview", reader=True, reads=False, active=_variant),
@@ -112,7 +115,7 @@ FEATURES: dict[str, Feature] = {
             active=_configured("delta.coordinatedCommits."),
             requires=("inCommitTimestamp", "vacuumProtocolCheck"),
         ),
-        Feature("domainMetadata", writes=True),
+        Feature("domainMetadata", writes=True, concurrent=True),
         _used("rowTracking", _property("delta.enableRowTracking"), writes=True, requires=("domainMetadata",)),
         _used("inCommitTimestamp", _property("delta.enableInCommitTimestamps"), writes=True),
         Feature("clustering", writes=True, requires=("domainMetadata",)),
@@ -120,7 +123,7 @@ FEATURES: dict[str, Feature] = {
         _used("icebergCompatV1", _property("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
         _used("icebergCompatV2", _property("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
         _used("icebergCompatV3", _property("delta.enableIcebergCompatV3"), requires=("columnMapping", "rowTracking")),
-        Feature("checkpointProtection", writes=True),
+        Feature("checkpointProtection", writes=True, concurrent=True),
         Feature(
             "materializePartitionColumns",
             active=_partitioned,
@@ -181,7 +184,7 @@ def _protocol_of(names: frozenset[str]) -> Protocol:
 
 
 def named_features(protocol: Protocol) -> frozenset[str]:
-    """All features that a protocol demands, those of legacy versions spelled out."""
+    """All features that a protocol requires, those of legacy versions spelled out."""
     names = set(protocol.reader_features or ()) | set(protocol.writer_features or ())
     for feature in FEATURES.values():
         if feature.legacy is None:
@@ -222,10 +225,10 @@ def check_readable(protocol: Protocol, metadata: Metadata, table: str) -> None:
     """Raise UnsupportedTableError naming each feature without which the table can't be read right."""
     if protocol.min_reader_version > READER_VERSION:
         raise _too_new(protocol, table)
-    demanded = set(protocol.reader_features or ())
+    required = set(protocol.reader_features or ())
     if protocol.reader_features is None:
-        demanded = {name for name in named_features(protocol) if name in FEATURES and FEATURES[name].reader}
-    missing = sorted(name for name in demanded if not _honoured(name, metadata, "reads"))
+        required = {name for name in named_features(protocol) if name in FEATURES and FEATURES[name].reader}
+    missing = sorted(name for name in required if not _honoured(name, metadata, "reads"))
     if missing:
         raise _unsupported("DELTA_UNSUPPORTED_FEATURES_FOR_READ", "read", "read", missing, table)
 

@@ -1,4 +1,4 @@
-"""A table's demands on written rows, evaluated by Spark: generated columns computed, constraints checked.
+"""What a table requires of written rows, evaluated by Spark: generated columns computed, constraints checked.
 
 Source of the behaviour: delta-spark's CheckDeltaInvariant and ColumnWithDefaultExprUtils.
 """
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from deltamerge.errors import ConstraintError
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.protocol.table.constraints import Check, Demands
+from deltamerge.protocol.table.constraints import Check, TableConstraints
 from deltamerge.spark.expressions.analysis import empty_frame, plain_message
 from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.attributes import quoted
@@ -24,10 +24,10 @@ from deltamerge.spark.sql.text import united, words_of
 from deltamerge.worker.scan.row_errors import Refused
 
 
-def demanded(
+def with_constraints(
     rows: Frame,
     schema: StructType,
-    demands: Demands,
+    constraints: TableConstraints,
     computed: Mapping[str, Column],
     written: Column,
     clock: Clock | None = None,
@@ -35,9 +35,9 @@ def demanded(
     """Rows with their generated columns, refused when one violates a check; columns are found by the schema's names.
 
     `computed` says for which rows a generated column is computed; in others it was given, and must fit. `written` says
-    which rows are written at all: others demand nothing. Expressions that ask for the time get that of the `clock`.
+    which rows are written at all: nothing is required of others. Expressions that ask for the time get that of the `clock`.
     """
-    texts = {name: clock.text(text) if clock else text for name, text in demands.generated}
+    texts = {name: clock.text(text) if clock else text for name, text in constraints.generated}
     types = {field.name: spark_type(field.type) for field in schema}
     columns = []
     for name in rows.columns:
@@ -51,18 +51,18 @@ def demanded(
     carrier = next(name for name in rows.columns if name in types)
     carried = F.col(quoted(carrier))
     computes = [Check("Generated Column", f"{quoted(name)} <=> {value}") for name, value in fitting]
-    for check in reversed([*demands.checks, *computes]):  # the first is asked first
+    for check in reversed([*constraints.checks, *computes]):  # the first is asked first
         violated = written & ~F.coalesce(F.expr(clock.text(check.text) if clock else check.text), F.lit(False))
         carried = F.when(violated, F.raise_error(_refusal(check, schema)).cast(types[carrier])).otherwise(carried)
     return rows.select(*[carried.alias(name) if name == carrier else F.col(quoted(name)) for name in rows.columns])
 
 
-def check_demands(spark: Session, schema: StructType, demands: Demands) -> None:
+def check_constraints(spark: Session, schema: StructType, constraints: TableConstraints) -> None:
     """Raise ConstraintError, before any job, for a check that is about a column that the table lacks, or can't be evaluated."""
-    if not demands.checks:
+    if not constraints.checks:
         return
     rows = empty_frame(spark, schema)
-    for check in demands.checks:
+    for check in constraints.checks:
         try:
             with quietly():
                 rows.select(F.expr(check.text)).schema  # noqa: B018 - a Connect client analyses only when asked

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
-from deltamerge.protocol.schema.char_varchar import sized_texts
+from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.session.adapter import is_connect, read_settings
 from deltamerge.spark.session.frames import Session
@@ -87,14 +87,14 @@ def pads_chars(spark: Session, schema: StructType) -> bool:
 
     Spark has delta-spark's scans pad them, too: in the files they are as they were given.
     """
-    if not any(text.padded for text in sized_texts(schema)):
+    if not any(text.padded for text in char_varchars(schema)):
         return False
     return setting(spark, READ_SIDE_PADDING, "true").lower() == "true" and not _are_strings(spark)
 
 
 def limits_texts(spark: Session, schema: StructType) -> bool:
     """Whether the lengths of CHAR and VARCHAR bind what is written, as Spark's settings say; False if a schema has none."""
-    return bool(sized_texts(schema)) and not _are_strings(spark)
+    return bool(char_varchars(schema)) and not _are_strings(spark)
 
 
 def _are_strings(spark: Session) -> bool:

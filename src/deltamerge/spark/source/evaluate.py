@@ -33,7 +33,7 @@ _COUNTED = T.StructType(
     ]
 )
 _MATERIALIZE = "deltamerge: materialize the source"
-_READ, _READ_KEPT = "deltamerge: read the source", "deltamerge: read the materialized source"
+_READ, _READ_MATERIALIZED = "deltamerge: read the source", "deltamerge: read the materialized source"
 
 
 class Reading(Enum):
@@ -118,24 +118,24 @@ def _checkpoint(source: InspectedSource, bounded: Collection[str], budgets: Budg
     """A pass in Python counts the rows, and brings them along while they are few."""
     spark, names = source.frame.sparkSession, source.schema.names
     columns = _positions(source, bounded)
-    kept = _checkpointed(source)
-    numbered = positional(kept).select("*", F.spark_partition_id())
+    materialized = _checkpointed(source)
+    numbered = positional(materialized).select("*", F.spark_partition_id())
     parts = attempt(numbered.mapInArrow(count_map(budgets, columns), _COUNTED), _MATERIALIZE, _COUNTED)
     if not isinstance(parts, pa.Table):
         log.info("the source is only counted: %s", parts.reason)
-        return _counted_by_spark(kept, source, columns, budgets)
+        return _counted_by_spark(materialized, source, columns, budgets)
     rows, size = (sum(parts[name].to_pylist()) for name in ("rows", "bytes"))
     found = None
     if size <= budgets.collected_bytes:
         streams = _streams(parts["payload"])
         found = _local(spark, source.schema, pa.concat_tables(streams).rename_columns(names)) if streams else None
-        found = _collected(kept, source) if found is None else found
+        found = _collected(materialized, source) if found is None else found
     if found is None:
         streams = _streams(parts["bounds"]) if columns else []
         if not streams and TIME in names:  # a task has left out its bounds, and with them the time
-            return _counted_by_spark(kept, source, columns, budgets)
+            return _counted_by_spark(materialized, source, columns, budgets)
         bounds = pa.concat_tables(streams).rename_columns([names[at] for at in columns]) if streams else pa.table({})
-        found = _stays(lambda: kept, rows, size, bounds)
+        found = _stays(lambda: materialized, rows, size, bounds)
     return found
 
 
@@ -149,16 +149,16 @@ def _checkpoint_and_count(source: InspectedSource, bounded: Collection[str], bud
     return _counted_by_spark(_checkpointed(source), source, _positions(source, bounded), budgets)
 
 
-def _counted_by_spark(kept: Frame, source: InspectedSource, columns: Sequence[int], budgets: Budgets) -> Source:
-    rows, size, bounds = _counted(positional(kept), source.schema, columns)
-    found = _collected(kept, source) if size <= budgets.collected_bytes else None
-    return _stays(lambda: kept, rows, size, bounds) if found is None else found
+def _counted_by_spark(materialized: Frame, source: InspectedSource, columns: Sequence[int], budgets: Budgets) -> Source:
+    rows, size, bounds = _counted(positional(materialized), source.schema, columns)
+    found = _collected(materialized, source) if size <= budgets.collected_bytes else None
+    return _stays(lambda: materialized, rows, size, bounds) if found is None else found
 
 
 def _checkpoint_in_spark(source: InspectedSource, bounded: Collection[str], budgets: Budgets) -> Source:
-    kept = _checkpointed(source)
-    rows, size, bounds = _counted(positional(kept), source.schema, _positions(source, [TIME]))
-    return Source(lambda: kept, SourceFacts(Evaluation.MATERIALIZED, rows, size, bounds=bounds, fits_arrow=False))
+    materialized = _checkpointed(source)
+    rows, size, bounds = _counted(positional(materialized), source.schema, _positions(source, [TIME]))
+    return Source(lambda: materialized, SourceFacts(Evaluation.MATERIALIZED, rows, size, bounds=bounds, fits_arrow=False))
 
 
 _READINGS: dict[Reading, Callable[[InspectedSource, Collection[str], Budgets], Source | None]] = {
@@ -182,7 +182,7 @@ def _checkpointed(source: InspectedSource) -> Frame:
         return source.frame.localCheckpoint(eager=False)
 
 
-def _collected(rows: Frame, source: InspectedSource, description: str = _READ_KEPT) -> Source | None:
+def _collected(rows: Frame, source: InspectedSource, description: str = _READ_MATERIALIZED) -> Source | None:
     """The source with its rows in Arrow; None where the driver may not take as much."""
     table = attempt(rows, description, source.schema)
     if isinstance(table, pa.Table):

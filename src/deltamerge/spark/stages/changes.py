@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.protocol.table.constraints import Demands
+from deltamerge.protocol.table.constraints import TableConstraints
 from deltamerge.spark.expressions.casts import assigned, same_type
-from deltamerge.spark.expressions.constraints import demanded
+from deltamerge.spark.expressions.constraints import with_constraints
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.attributes import quoted
@@ -81,15 +81,15 @@ def change_rows(query: ChangeQuery) -> Frame:
 def fitting(
     rows: Frame,
     schema: StructType,
-    demands: Demands,
+    constraints: TableConstraints,
     computed: Mapping[str, Sequence[int]],
     written: Sequence[int],
     clock: Clock | None = None,
 ) -> Frame:
-    """Changed rows as the table demands them: `computed` has the clauses for which a generated column is computed."""
+    """Changed rows as the table requires them: `computed` has the clauses for which a generated column is computed."""
     clause = F.col(CLAUSE)
     chosen = {name: clause.isin(*numbers) for name, numbers in computed.items()}
-    return demanded(rows, schema, demands, chosen, clause.isin(*written), clock)
+    return with_constraints(rows, schema, constraints, chosen, clause.isin(*written), clock)
 
 
 def inserted_by(clauses: Sequence[int]) -> Column:

@@ -1,4 +1,4 @@
-"""Looking up the target rows that several source rows hit; only after a merge has failed for it."""
+"""Looking up the target rows that several source rows match; only after a merge has failed for it."""
 
 from __future__ import annotations
 

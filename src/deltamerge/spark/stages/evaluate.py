@@ -70,7 +70,7 @@ def about_pairs(
 
 
 def about_rows(spark: Session, side: Rows, count: int, clauses: Sequence[ClauseQuery], schema: T.StructType) -> Question:
-    """What clauses make of each of `count` rows without a partner; `side` is their alias, schema, and rows."""
+    """What clauses make of each of `count` rows without a match; `side` is their alias, schema, and rows."""
     alias, columns, rows = side
     fields = [T.StructField(INDEX, T.LongType()), *to_spark(columns).fields]
     table = pa.table([_index(count), *rows.columns], names=[INDEX, *columns.names])

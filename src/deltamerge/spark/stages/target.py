@@ -13,7 +13,7 @@ from deltamerge.errors import CorruptTableError
 from deltamerge.log.commit.clustering import clustering_columns
 from deltamerge.log.commit.stats_columns import bound_type, indexed_fields
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.protocol.schema.char_varchar import ELEMENT, KEY, VALUE, TextPath, sized_texts
+from deltamerge.protocol.schema.char_varchar import ELEMENT, KEY, VALUE, TextPath, char_varchars
 from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType, arrow_type
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.column_mapping import MappingMode, logical_schema, mapping_mode, stored_schema
@@ -137,7 +137,7 @@ def scan_spec(
     CHAR values are `padded` with blanks.
     """
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
-    widths = tuple((text.path, text.length) for text in sized_texts(schema) if text.padded and padded)
+    widths = tuple((text.path, text.length) for text in char_varchars(schema) if text.padded and padded)
     return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, with_key_ids, others, widths)
 
 
@@ -154,7 +154,7 @@ def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS, limited: bool = 
         stats=_with_identities(stats, snapshot.data_schema),
         required=tuple(_required(snapshot.schema)),
         elements=tuple(null_free(snapshot.schema)),
-        lengths=tuple((text.path, text.length) for text in sized_texts(snapshot.schema) if limited),
+        lengths=tuple((text.path, text.length) for text in char_varchars(snapshot.schema) if limited),
         codec=properties.compression,
         target_bytes=properties.target_file_size,
         prefix_length=properties.prefix_length(mode is not MappingMode.NONE),

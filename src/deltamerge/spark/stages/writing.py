@@ -12,10 +12,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.protocol.table.constraints import NO_DEMANDS, Demands, default_of
+from deltamerge.protocol.table.constraints import NO_CONSTRAINTS, TableConstraints, default_of
 from deltamerge.protocol.table.identity import Identity
 from deltamerge.spark.expressions.casts import assigned, check_casts
-from deltamerge.spark.expressions.constraints import demanded
+from deltamerge.spark.expressions.constraints import with_constraints
 from deltamerge.spark.session.adapter import estimated_bytes
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
@@ -57,12 +57,12 @@ def laid_out(
     frame: Frame,
     schema: StructType,
     partition_columns: Sequence[str],
-    demands: Demands = NO_DEMANDS,
+    constraints: TableConstraints = NO_CONSTRAINTS,
     identities: Sequence[Identity] = (),
 ) -> Frame:
     """A frame's rows as rows of a table: columns by name, cast; what the frame lacks is generated, the default or null.
 
-    A partition's rows come together. Rows that violate a demand fail when they are evaluated. `identities` are numbered,
+    A partition's rows come together. Rows that violate a constraint fail when they are evaluated. `identities` are numbered,
     densely when the frame is small.
 
     Raises AnalysisError for a column that the table does not have, or whose type can't be cast.
@@ -89,14 +89,16 @@ def laid_out(
             value = F.col(quoted(given.name))
             columns.append(assigned(value, given.dataType, field.dataType, field.name).alias(field.name))
     rows = frame.select(*columns)
-    left_out = {name: F.lit(name.lower() not in fields) for name, _ in demands.generated}
+    left_out = {name: F.lit(name.lower() not in fields) for name, _ in constraints.generated}
     if not identities:
-        return _together(demanded(rows, schema, demands, left_out, F.lit(True)) if demands else rows, partition_columns)
+        return _together(
+            with_constraints(rows, schema, constraints, left_out, F.lit(True)) if constraints else rows, partition_columns
+        )
     estimate = estimated_bytes(frame)
     few = estimate is not None and estimate <= _FEW_BYTES
     placed = rows.coalesce(1) if few else _together(rows, partition_columns)
     rows = numbered(placed, dict.fromkeys(identities, F.lit(True)), partitions=1 if few else None)
-    return demanded(rows, schema, demands, left_out, F.lit(True)) if demands else rows
+    return with_constraints(rows, schema, constraints, left_out, F.lit(True)) if constraints else rows
 
 
 def _together(rows: Frame, partition_columns: Sequence[str]) -> Frame:

@@ -146,7 +146,7 @@ class HashJoin:
     def _reported_once(self, source: pa.Table, matched: Indices) -> Iterator[pa.RecordBatch]:
         """The positions of source rows that take the place of target rows.
 
-        Raises AttemptEnded (KeysRepeated) for one that takes several places: a position can't be reported twice.
+        Raises AttemptEnded (KeysRepeated) for one that matches several target rows: a position can't be reported twice.
         """
         counts = np.bincount(matched)
         if (counts > 1).any():

@@ -97,8 +97,8 @@ def _sent(spec: Partitioning, table: pa.Table | None) -> Iterator[pa.RecordBatch
             number = ~task if spec.of_target else task
             yield from payloads(spec.partitions[task], number, rows, spec.budgets.payload_bytes)
     for step in range(int((last - first).max(initial=0))):
-        places = np.flatnonzero(last - first > step)
-        for task, rows in split(table, places, first[places] + step):
+        wide = np.flatnonzero(last - first > step)
+        for task, rows in split(table, wide, first[wide] + step):
             yield from payloads(spec.partitions[task], task, rows, spec.budgets.payload_bytes)
 
 

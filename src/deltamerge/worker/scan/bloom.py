@@ -1,4 +1,4 @@
-"""A Bloom filter: which rows of the target may have a partner in a source that is too large to be held, by hashes of its keys.
+"""A Bloom filter: which rows of the target may match a source that is too large to be collected, by hashes of its keys.
 
 It never drops a row that could match. Keys are columns whose equal values are equal 64-bit integers, as `hashable` says.
 """
@@ -25,14 +25,14 @@ _GAMMA, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D
 class BloomFilter:
     """The hashes of a source's keys over some target columns, as `bits`: a power of two of them, packed.
 
-    `null_safe` says per column whether null is a value that matches null; `limits` has an array of the least and the greatest
-    value of a column, in its own type, where they are known.
+    `null_safe` says per column whether null is a value that matches null; `column_bounds` has an array of the least and the
+    greatest value of a column, in its own type, where they are known.
     """
 
     columns: tuple[str, ...]
     null_safe: tuple[bool, ...]
     bits: npt.NDArray[np.uint8] = field(repr=False)
-    limits: tuple[pa.Array | None, ...] = ()
+    column_bounds: tuple[pa.Array | None, ...] = ()
 
     def mask(self, columns: Sequence[Any]) -> np.ndarray[Any, Any]:
         """Whether each row's key may occur in the source; `columns` are the key columns in order."""
@@ -48,8 +48,8 @@ class BloomFilter:
 
     def bounds(self, at: int) -> tuple[pa.Scalar, pa.Scalar] | None:
         """The least and the greatest value of one key column; None when nothing can be said by them."""
-        limits = None if self.null_safe[at] or at >= len(self.limits) else self.limits[at]
-        return None if limits is None else (limits[0], limits[1])
+        bounds = None if self.null_safe[at] or at >= len(self.column_bounds) else self.column_bounds[at]
+        return None if bounds is None else (bounds[0], bounds[1])
 
 
 def hashable(type: pa.DataType) -> bool:

@@ -44,19 +44,19 @@ def may_hold(predicate: Predicate, rows: pa.Table) -> Mask:
     column = rows.column(predicate.column[0])
     match predicate:
         case Compare(_, op, value):
-            told = _COMPARED[op](column, value)
+            found = _COMPARED[op](column, value)
         case OneOf(_, values, or_null):
-            told = pc.is_in(column, value_set=values.drop_null())
-            told = pc.or_(told, pc.is_null(column)) if or_null else told
+            found = pc.is_in(column, value_set=values.drop_null())
+            found = pc.or_(found, pc.is_null(column)) if or_null else found
         case IsNull():
-            told = pc.is_null(column)
+            found = pc.is_null(column)
         case _:
-            told = pc.is_valid(column)
-    return _mask(told)
+            found = pc.is_valid(column)
+    return _mask(found)
 
 
-def _mask(told: Any) -> Mask:
-    return np.asarray(pc.fill_null(told, False).to_numpy())
+def _mask(found: Any) -> Mask:
+    return np.asarray(pc.fill_null(found, False).to_numpy())
 
 
 def _is_decided(predicate: Predicate, schema: pa.Schema) -> bool:

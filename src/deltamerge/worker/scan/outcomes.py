@@ -25,7 +25,7 @@ class SourceUnreadable:
 
 @dataclass(frozen=True)
 class KeysRepeated:
-    """A source row matches several target rows, where each row that is written may only be told once."""
+    """A source row matches several target rows, where each row that is written may only be reported once."""
 
     reason: str
 

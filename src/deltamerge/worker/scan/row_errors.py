@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 class Refused(Exception):
-    """A row violates what the table demands, or a file is damaged. The message is a marked JSON, which the driver reads."""
+    """A row violates what the table requires, or a file is damaged. The message is a marked JSON, which the driver reads."""
 
     MARK = "deltamerge-refused:"
 

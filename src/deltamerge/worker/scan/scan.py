@@ -271,18 +271,18 @@ def may_contain(
     stored = file.schema_arrow
     by_date = calendars_of(file).dates is Calendar.GREGORIAN
     for position, name in enumerate(keys.columns):
-        limits = keys.bounds(position)
+        bounds = keys.bounds(position)
         at = None if name in partition else place(schema.field(name), stored)
         index = None if at is None else top_level.get(stored.field(at).name)
-        if limits is None or index is None or (pa.types.is_date(limits[0].type) and not by_date):
+        if bounds is None or index is None or (pa.types.is_date(bounds[0].type) and not by_date):
             continue
-        found = _limits(metadata.column(index).statistics, schema.field(name).type)
-        if found is not None and (pc.less(found[1], limits[0]).as_py() or pc.greater(found[0], limits[1]).as_py()):
+        found = _bounds(metadata.column(index).statistics, schema.field(name).type)
+        if found is not None and (pc.less(found[1], bounds[0]).as_py() or pc.greater(found[0], bounds[1]).as_py()):
             return False
     return True
 
 
-def _limits(statistics: Any, type: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
+def _bounds(statistics: Any, type: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
     """Smallest and largest value by Parquet statistics, for types where they can be trusted and compared."""
     if statistics is None or not statistics.has_min_max:
         return None

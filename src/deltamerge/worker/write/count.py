@@ -11,13 +11,15 @@ import pyarrow as pa
 from deltamerge.worker.scan.streams import arrow_stream
 from deltamerge.worker.write.changes import DistinctRows, by_file
 from deltamerge.worker.write.results import COUNTS, SAMPLE, TOUCHED, result_batch
-from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec
+from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
+from deltamerge.worker.write.write import check_lengths, check_required
 
 
 def count_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
     """Count rows as `apply_changes` would, which are ordered as there; up to `most` of each clause are shown.
 
-    Yields result batches: the files in which rows change, counts, and changed rows as an Arrow stream.
+    Yields result batches: the files in which rows change, counts, and changed rows as an Arrow stream. Raises Refused for a
+    value that a clause sets and that could not be written.
     """
     counts = np.zeros(len(spec.clauses) + 2, np.int64)
     rows: list[dict[str, Any]] = []
@@ -33,10 +35,19 @@ def count_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], most: int
             clauses = once.column(CLAUSE).to_numpy()
             for clause in np.unique(clauses).tolist():
                 left = max(0, most - int(counts[clause]))
-                chosen = np.flatnonzero(clauses == clause)
-                counts[clause] += len(chosen)
-                shown.append(once.take(pa.array(chosen[:left])))
+                own = once if (clauses == clause).all() else once.filter(pa.array(clauses == clause))
+                _check(spec, spec.clauses[clause], own)
+                counts[clause] += own.num_rows
+                shown.append(own.slice(0, left))
     counts[-1] += distinct.collisions
     rows += [{"kind": SAMPLE, "positions": arrow_stream(pa.concat_tables(shown))}] if shown else []
     rows.append({"kind": COUNTS, "counts": counts.tolist()})
     yield result_batch(rows)
+
+
+def _check(spec: ChangeSpec, action: ClauseAction, changed: pa.Table) -> None:
+    """Raise Refused for a value that could not be written."""
+    names = spec.write.schema.names if action.kind == "insert" else action.assigned
+    values = changed.select([name for name in changed.column_names if name in names])
+    check_required((*spec.write.required, *spec.write.elements), values)
+    check_lengths(spec.write.lengths, values)

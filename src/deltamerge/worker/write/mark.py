@@ -111,10 +111,10 @@ class _OldRows:
             return self._schema.empty_table()
         file = self._opened()
         ends = np.array([group.first_row + group.rows for group in self._groups])
-        owners = np.searchsorted(ends, positions, side="right")
+        groups = np.searchsorted(ends, positions, side="right")
         parts = []
-        for group in np.unique(owners).tolist():
-            chosen = positions[owners == group] - self._groups[group].first_row
+        for group in np.unique(groups).tolist():
+            chosen = positions[groups == group] - self._groups[group].first_row
             parts.append(self._group(file, group).take(pa.array(chosen)))
         return pa.concat_tables(parts)
 

@@ -90,15 +90,15 @@ class FileStats:
             _put(nulls, column.path, str(self._nulls[column.path]))
             if not column.bounded:
                 continue
-            limits = self._limits(column, footer, at_path)
-            if limits is not None:
-                _put(lows, column.path, limits[0])
-                if limits[1] is not None:
-                    _put(highs, column.path, limits[1])
+            bounds = self._bounds_of(column, footer, at_path)
+            if bounds is not None:
+                _put(lows, column.path, bounds[0])
+                if bounds[1] is not None:
+                    _put(highs, column.path, bounds[1])
         parts = {"numRecords": str(self._rows), "minValues": lows, "maxValues": highs, "nullCount": nulls}
         return _object(parts)
 
-    def _limits(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> tuple[str, str | None] | None:
+    def _bounds_of(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> tuple[str, str | None] | None:
         """The JSON texts of the column's bounds; None when all rows are null, nothing is known, or a year has no four digits.
 
         The upper one alone is None when no short text is above all values.
@@ -109,11 +109,11 @@ class FileStats:
                 return None
             high = _upper(found[1])
             return _quoted(found[0][:_PREFIX]), None if high is None else _quoted(high)
-        limits = _footer_limits(footer, at_path.get(".".join(column.path)))
-        if limits is None:
+        bounds = _footer_bounds(footer, at_path.get(".".join(column.path)))
+        if bounds is None:
             return None
         try:
-            texts = [_text(limit, column.type) for limit in limits]
+            texts = [_text(limit, column.type) for limit in bounds]
         except OverflowError:
             return None
         if column.path in self._nan:
@@ -156,7 +156,7 @@ def _leaves(footer: Any) -> dict[str, int]:
     return {path: i for i, path in enumerate(paths) if counts[path] == 1}
 
 
-def _footer_limits(footer: Any, index: int | None) -> list[Any] | None:
+def _footer_bounds(footer: Any, index: int | None) -> list[Any] | None:
     """The smallest and the largest number over all row groups as Parquet stores them, a decimal's unscaled.
 
     [] when there is none but null and NaN; None when a group with others doesn't say.

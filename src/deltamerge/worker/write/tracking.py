@@ -33,8 +33,8 @@ def tracked(rows: pa.Table, task: FileTask, first: int) -> pa.Table:
     """Rows of a file, from position `first` on, with the ids and commit versions that they have; as they are if not tracked."""
     if ROW_ID in rows.column_names:
         assert task.base_row_id is not None
-        places = pa.array(np.arange(first, first + rows.num_rows, dtype=np.int64) + task.base_row_id)
-        rows = _filled(rows, ROW_ID, places)
+        ids = pa.array(np.arange(first, first + rows.num_rows, dtype=np.int64) + task.base_row_id)
+        rows = _filled(rows, ROW_ID, ids)
     if ROW_VERSION in rows.column_names:
         rows = _filled(rows, ROW_VERSION, pa.scalar(task.row_version, pa.int64()))
     return rows

@@ -112,8 +112,10 @@ class DataFileWriter:
         stored = stored_table(table.select(self._spec.data_columns), self._spec.stored)
         if not self._group_rows:
             per_row = max(1, stored.nbytes // stored.num_rows)
-            held = min(self._spec.budgets.row_group_bytes, 2 * self._spec.target_bytes)  # about twice what comes of it in Parquet
-            self._group_rows = min(max(held // per_row, 16_384), 1 << 20)
+            group_bytes = min(
+                self._spec.budgets.row_group_bytes, 2 * self._spec.target_bytes
+            )  # about twice what comes of it in Parquet
+            self._group_rows = min(max(group_bytes // per_row, 16_384), 1 << 20)
         self._waiting.append(stored)
         self._waiting_rows += stored.num_rows
         self._waiting_bytes += stored.nbytes
@@ -128,11 +130,11 @@ class DataFileWriter:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of rows that are held in memory."""
+        """Bytes of rows that are buffered."""
         return self._waiting_bytes
 
     def flush(self) -> None:
-        """Write out the rows that are held in memory, as a row group of their own."""
+        """Write out the rows that are buffered, as a row group of their own."""
         if self._waiting_rows:
             self._flush(self._waiting_rows)
 

@@ -360,9 +360,8 @@ def test_of_several_checkpoints_of_a_version_those_to_be_avoided_leave_the_next(
 def test_a_compaction_stands_in_for_its_commits(tmp_path: Path, store: LocalStore) -> None:
     commits(tmp_path, *range(8))
     touch(tmp_path, classic(1), compacted(2, 3), compacted(2, 5), compacted(0, 6), compacted(5, 7), compacted(6, 9))
-    segment = find_segment(store)
-    assert names(segment) == [compacted(2, 5), f"{6:020d}.json", f"{7:020d}.json"]
-    assert segment.tip == store.info(commit_name(7))
+    assert names(find_segment(store)) == [compacted(2, 5), f"{6:020d}.json", f"{7:020d}.json"]
+    assert find_segment(store).tip == store.info(commit_name(7))
     assert names(find_segment(store, 4)) == [compacted(2, 3), f"{4:020d}.json"]
     avoid = frozenset({f"_delta_log/{compacted(2, 5)}"})
     assert names(find_segment(store, 5, avoid)) == [compacted(2, 3), f"{4:020d}.json", f"{5:020d}.json"]
@@ -383,8 +382,7 @@ def test_a_compaction_bridges_commits_that_are_gone(tmp_path: Path, store: Local
 def test_the_version_checksum_file_is_found(tmp_path: Path, store: LocalStore) -> None:
     commits(tmp_path, 0, 1)
     touch(tmp_path, f"{1:020d}.crc")
-    assert find_segment(store).checksum == store.info(checksum_name(1))
-    assert find_segment(store, 0).checksum is None
+    assert [find_segment(store, version).checksum for version in (1, 0)] == [store.info(checksum_name(1)), None]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.budgets import Budgets
-from deltamerge.merge.execute.sink import _by_partition, _pieces, _read_bytes, _together
+from deltamerge.errors import ConstraintError
+from deltamerge.merge.execute.sink import _by_partition, _pieces, _read_bytes, _together, write_changes
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
 from tests.unit.worker.data import examples, vector_of, write_spec
@@ -100,3 +101,12 @@ def read_bytes(root: Path, rows: int | None, hits: int, clause: ClauseAction, sh
 )
 def test_a_file_is_only_read_for_rows_that_stay_or_columns_that_do(tmp_path: Path, given: dict[str, Any], expected: int) -> None:
     assert read_bytes(tmp_path, **given) == expected
+
+
+def test_a_value_that_could_not_be_written_fails_a_preview_as_it_fails_the_merge(tmp_path: Path) -> None:
+    write = write_spec(tmp_path, SCHEMA, lengths=((("word",), 3),))
+    spec = ChangeSpec(write, (ClauseAction("update", frozenset({"word"})),), {}, sample=1)
+    changed = changes(0).append_column("word", pa.array(["abcd"]))
+    with pytest.raises(ConstraintError) as error:
+        write_changes(None, changed, spec, [1], "")  # type: ignore[arg-type]
+    assert error.value.condition == "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"

@@ -20,10 +20,10 @@ from deltamerge.merge.plan.logical import LogicalPlan, Strategy, Wishes, logical
 from deltamerge.merge.plan.physical import Exchange, PhysicalPlan
 from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_source
 from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
-from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, arrow_schema
 from deltamerge.protocol.table.actions import Protocol
-from deltamerge.protocol.table.constraints import Check, Demands
+from deltamerge.protocol.table.constraints import Check, TableConstraints
 from deltamerge.spark.session.schema import spark_type
 from deltamerge.spark.source.facts import Evaluation, Source, SourceFacts, SourceFile
 from tests.unit.merge.merges import COLUMN, FRAME, expression, merge_of, snapshot_of
@@ -105,7 +105,7 @@ def _resolved(given: dict[str, str]) -> ResolvedMerge:
     clauses = [_clause(text, target, source) for text in given.pop("when", "update: * | insert: *").split(" | ")]
     merge = merge_of(snapshot, source, given.pop("on", "t.k = s.k"), *clauses)
     if "constraint" in marks:
-        merge = replace(merge, demands=Demands(checks=(Check("positive", "v > 0"),)))
+        merge = replace(merge, constraints=TableConstraints(checks=(Check("positive", "v > 0"),)))
     if "identity" in marks:
         generated = StructField("k", PrimitiveType("long"), metadata=IDENTITY)
         numbered = tuple(replace(clause, numbered=frozenset({"k"})) for clause in merge.clauses)
@@ -113,7 +113,7 @@ def _resolved(given: dict[str, str]) -> ResolvedMerge:
     if "evolves" in marks:
         merge = replace(merge, metadata=snapshot.metadata)
     if "skip unchanged" in marks:
-        merge = replace(merge, asked=merge.clauses)
+        merge = replace(merge, original_clauses=merge.clauses)
     assert not given, given
     return merge
 
@@ -141,11 +141,11 @@ def _clause(text: str, target: StructType, source: StructType) -> ResolvedClause
     head, _, values = text.partition(": ")
     head, _, condition = head.partition(" if ")
     by_source, action = head.startswith("by source "), Action(head.removeprefix("by source "))
-    side = Side.BY_SOURCE if by_source else Side.NOT_MATCHED if action is Action.INSERT else Side.MATCHED
+    kind = ClauseKind.BY_SOURCE if by_source else ClauseKind.NOT_MATCHED if action is Action.INSERT else ClauseKind.MATCHED
     given = [f"{name}=s.{name}" for name in target.names] if values == "*" else [part for part in values.split(", ") if part]
     pairs = [part.split("=", 1) for part in given]
     assigned = tuple(ColumnValue(name, expression(value), _type(value, target, source)) for name, value in pairs)
-    return ResolvedClause(0, side, action, expression(condition) if condition else None, assigned)
+    return ResolvedClause(0, kind, action, expression(condition) if condition else None, assigned)
 
 
 def _type(value: str, target: StructType, source: StructType) -> Any:

@@ -13,7 +13,7 @@ from deltamerge.merge.plan.explain import explain
 from deltamerge.merge.plan.logical import Join, LogicalPlan, Wishes, logical_plan
 from deltamerge.merge.plan.prune import prune
 from deltamerge.merge.resolve.resolve import ResolvedClause
-from deltamerge.merge.statement.clauses import Side
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType
 from deltamerge.protocol.table.actions import Protocol
 from deltamerge.protocol.values.predicate import ALWAYS
@@ -22,7 +22,7 @@ from tests.unit.merge.merges import delete, insert, merge_of, snapshot_of, struc
 
 TARGET = struct(id="long", day="date", word="string", price="double", n=struct(x="long"))
 SOURCE = struct(id="integer", day="date", word="string", price="double", n=struct(x="long"), seen="timestamp")
-BY_SOURCE = Side.BY_SOURCE
+BY_SOURCE = ClauseKind.BY_SOURCE
 
 
 def plan_of(condition: str, *clauses: ResolvedClause, target: StructType = TARGET, source: StructType = SOURCE) -> LogicalPlan:
@@ -43,10 +43,10 @@ def explained(logical: LogicalPlan) -> str:
         ([insert()], Join.ANTI),
         ([insert("s.id > 1"), insert()], Join.ANTI),
         ([update(), insert()], Join.LEFT),
-        ([delete(side=BY_SOURCE)], Join.RIGHT),
-        ([update(), delete(side=BY_SOURCE)], Join.RIGHT),
-        ([insert(), update(side=BY_SOURCE)], Join.FULL),
-        ([update(), insert(), delete(side=BY_SOURCE)], Join.FULL),
+        ([delete(kind=BY_SOURCE)], Join.RIGHT),
+        ([update(), delete(kind=BY_SOURCE)], Join.RIGHT),
+        ([insert(), update(kind=BY_SOURCE)], Join.FULL),
+        ([update(), insert(), delete(kind=BY_SOURCE)], Join.FULL),
     ],
 )
 def test_the_join_is_the_narrowest_that_keeps_what_the_clauses_need(clauses: list[ResolvedClause], join: Join) -> None:
@@ -131,7 +131,7 @@ def test_target_predicates_are_the_conjuncts_about_the_target_alone() -> None:
 
 
 def test_nothing_is_skipped_when_target_rows_without_a_partner_matter() -> None:
-    plan = plan_of("t.id = s.id AND t.day = '2020-01-01'", update(), delete(side=BY_SOURCE))
+    plan = plan_of("t.id = s.id AND t.day = '2020-01-01'", update(), delete(kind=BY_SOURCE))
     assert plan.keys == ()
     assert not plan.equi_only
     assert plan.by_source == ALWAYS
@@ -150,7 +150,7 @@ def test_a_condition_that_cannot_be_seen_into_skips_nothing() -> None:
     ("clauses", "ignores"),
     [
         ([delete()], True),
-        ([delete(), insert(), update(side=BY_SOURCE)], True),
+        ([delete(), insert(), update(kind=BY_SOURCE)], True),
         ([delete("t.id > 1")], False),
         ([delete("true")], False),
         ([update()], False),
@@ -180,7 +180,7 @@ def test_inserted_values_need_source_columns_only() -> None:
 
 
 def test_values_by_source_need_target_columns_only() -> None:
-    plan = plan_of("t.id = s.id", update("day < '2020-01-01'", side=BY_SOURCE, word="upper(word)"))
+    plan = plan_of("t.id = s.id", update("day < '2020-01-01'", kind=BY_SOURCE, word="upper(word)"))
     assert plan.target_columns == ("id", "day", "word")
     assert plan.source_columns == ("id",)
 
@@ -210,7 +210,7 @@ def test_the_explanation_says_what_there_is_none_of() -> None:
 
 
 def test_the_explanation_says_when_keys_leave_no_row_out() -> None:
-    by_source = explained(plan_of("t.id = s.id AND t.day <=> s.day", delete(side=BY_SOURCE)))
+    by_source = explained(plan_of("t.id = s.id AND t.day <=> s.day", delete(kind=BY_SOURCE)))
     assert "keys:              id = source.id, day <=> source.day; rows without a match are looked at, too" in by_source
     assert "looked at" not in explained(plan_of("t.id = s.id", delete()))
 

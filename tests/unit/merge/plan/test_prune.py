@@ -17,7 +17,7 @@ from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, table_of
 from deltamerge.merge.plan.conditions import KeyPair
 from deltamerge.merge.plan.logical import LogicalPlan, Wishes, logical_plan
 from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_source
-from deltamerge.merge.statement.clauses import Side
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.values.partitions import partition_text
 from deltamerge.spark.source.facts import Evaluation, Source, SourceFacts
@@ -133,7 +133,11 @@ def test_limits_that_the_targets_type_cannot_hold_drop_nothing() -> None:
 
 def by_source(condition: str | None, keys: list[int]) -> list[str]:
     merge = merge_of(
-        snapshot_of(struct(k="long"), THREE), struct(k="long"), "t.k = s.k", update(k="s.k"), delete(condition, Side.BY_SOURCE)
+        snapshot_of(struct(k="long"), THREE),
+        struct(k="long"),
+        "t.k = s.k",
+        update(k="s.k"),
+        delete(condition, ClauseKind.BY_SOURCE),
     )
     return paths(pruned_by(logical_plan(merge, Wishes()), source_of(pa.table({"k": keys}))))
 
@@ -158,7 +162,7 @@ def test_a_table_without_files_is_pruned_to_none() -> None:
 
 
 def test_keys_by_source_keep_every_file() -> None:
-    merge = merge_of(snapshot_of(struct(k="long"), THREE), struct(k="long"), "t.k = s.k", delete(side=Side.BY_SOURCE))
+    merge = merge_of(snapshot_of(struct(k="long"), THREE), struct(k="long"), "t.k = s.k", delete(kind=ClauseKind.BY_SOURCE))
     assert len(paths(pruned_by(logical_plan(merge, Wishes()), source_of(pa.table({"k": [12]}))))) == 3
 
 

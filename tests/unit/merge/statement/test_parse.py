@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.errors import ParseError
-from deltamerge.merge.statement.clauses import Action, Side
+from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.merge.statement.parse import SqlClause, Statement, parse_merge
 
 
@@ -41,13 +41,13 @@ def test_a_whole_statement() -> None:
         condition="t.id <=> s.id AND s.x = 'WHEN MATCHED THEN DELETE'",
         clauses=(
             SqlClause(
-                Side.MATCHED,
+                ClauseKind.MATCHED,
                 Action.UPDATE,
                 "CASE WHEN s.a THEN true ELSE false END",
                 (("t.a.b", None), ("`c d`", "f(s.a, s.b)")),
             ),
-            SqlClause(Side.NOT_MATCHED, Action.INSERT, None, (("id", "s.id"), ("`c d`", None))),
-            SqlClause(Side.BY_SOURCE, Action.DELETE, "t.old"),
+            SqlClause(ClauseKind.NOT_MATCHED, Action.INSERT, None, (("id", "s.id"), ("`c d`", None))),
+            SqlClause(ClauseKind.BY_SOURCE, Action.DELETE, "t.old"),
         ),
         ctes="WITH a AS (SELECT 1), b AS (SELECT 2)",
         with_schema_evolution=True,
@@ -56,8 +56,8 @@ def test_a_whole_statement() -> None:
 
 def test_stars_and_what_they_leave_out() -> None:
     update, insert = clauses("when matched then update set * except (a, `b.c`) when not matched then insert *")
-    assert update == SqlClause(Side.MATCHED, Action.UPDATE, None, star=True, excluded=("a", "`b.c`"))
-    assert insert == SqlClause(Side.NOT_MATCHED, Action.INSERT, None, star=True)
+    assert update == SqlClause(ClauseKind.MATCHED, Action.UPDATE, None, star=True, excluded=("a", "`b.c`"))
+    assert insert == SqlClause(ClauseKind.NOT_MATCHED, Action.INSERT, None, star=True)
 
 
 def test_names_without_aliases() -> None:
@@ -172,7 +172,7 @@ def test_what_spark_has_no_token_for_is_shown_with_its_place(text: str, near: st
 def test_equal_signs_and_exclamation_marks_are_what_they_are_for_spark() -> None:
     first, second = clauses("WHEN MATCHED THEN UPDATE SET a == b == c WHEN ! MATCHED THEN INSERT (a) VALUES (! b)")
     assert first.assignments == (("a", "b == c"),)
-    assert (second.side, second.assignments) == (Side.NOT_MATCHED, (("a", "! b"),))
+    assert (second.kind, second.assignments) == (ClauseKind.NOT_MATCHED, (("a", "! b"),))
 
 
 def test_types_have_commas_of_their_own() -> None:

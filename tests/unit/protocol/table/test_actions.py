@@ -168,11 +168,6 @@ def test_num_records_comes_from_the_statistics(stats: str | None, expected: int 
     assert AddFile("x", {}, 1, 1, stats).num_records == expected
 
 
-def test_a_vectors_id_tells_offsets_apart() -> None:
-    assert VECTOR.unique_id == "uab^-aqEH.-t@S}K{vb[*k^@4"
-    assert DeletionVector("i", "abc", 1, 1).unique_id == "iabc"
-
-
 def test_what_an_add_leaves_out_has_its_default() -> None:
     assert parse_action({"add": {"path": "x", "size": 1}}) == AddFile("x", {}, 1, 0)
 

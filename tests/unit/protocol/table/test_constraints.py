@@ -6,7 +6,7 @@ import pytest
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType
-from deltamerge.protocol.table.constraints import Check, default_of, demands_of
+from deltamerge.protocol.table.constraints import Check, constraints_of, default_of
 
 LONG = PrimitiveType("long")
 
@@ -24,7 +24,7 @@ def test_constraints_invariants_and_generated_columns() -> None:
             StructField("n", LONG, metadata=invariant("n > 1")),
         )
     )
-    found = demands_of(schema, {"delta.constraints.Positive": "n > 0", "delta.appendOnly": "true"})
+    found = constraints_of(schema, {"delta.constraints.Positive": "n > 0", "delta.appendOnly": "true"})
     assert found.checks == (
         Check("Positive", "n > 0"),
         Check("EXPRESSION(st.a > 3)", "st.a > 3"),
@@ -34,8 +34,8 @@ def test_constraints_invariants_and_generated_columns() -> None:
     assert found.texts == ["n > 0", "st.a > 3", "n > 1", "st.a * 2"]
 
 
-def test_a_plain_table_demands_nothing() -> None:
-    assert not demands_of(StructType((StructField("n", LONG),)), {"delta.checkpointInterval": "5"})
+def test_a_plain_table_has_no_constraints() -> None:
+    assert not constraints_of(StructType((StructField("n", LONG),)), {"delta.checkpointInterval": "5"})
 
 
 def test_defaults() -> None:
@@ -46,4 +46,4 @@ def test_defaults() -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"expression":"n > 1"}', "[]"])
 def test_a_damaged_invariant_is_named(text: str) -> None:
     with pytest.raises(CorruptTableError, match=r"DELTAMERGE_CORRUPT_INVARIANT.*column n"):
-        demands_of(StructType((StructField("n", LONG, metadata={"delta.invariants": text}),)), {})
+        constraints_of(StructType((StructField("n", LONG, metadata={"delta.invariants": text}),)), {})

@@ -140,6 +140,7 @@ def test_rows_are_reported_by_their_positions(held: list[int | None], keys: list
     assert deleted == sum(key is not None and key in keys for key in held)
 
 
+@settings(deadline=None)
 @given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.randoms())
 def test_where_rows_go_on_does_not_depend_on_their_order(held: list[int | None], keys: list[int | None], rng: Any) -> None:
     spec = join_of()

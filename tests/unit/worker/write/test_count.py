@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import FILE, ROW
 from deltamerge.worker.scan.streams import read_stream
 from deltamerge.worker.write.apply import apply_changes
@@ -45,6 +46,32 @@ def test_rows_are_counted_and_shown(tmp_path: Path, size: int, ignores: bool) ->
     found = list(zip(*(shown[name].to_pylist() for name in (FILE, ROW, CLAUSE)), strict=True))
     assert sorted(found, key=str) == sorted([(None, None, 2), (None, None, 2), (0, 3, 0), (0, 4, 1), (0, 9, 0)], key=str)
     assert data_files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("clause", "name", "refused"),
+    [
+        (0, None, None),
+        (0, "abcd", "CHAR_VARCHAR"),
+        (1, None, None),
+        (2, None, "NOT_NULL"),
+        (2, "abcd", "CHAR_VARCHAR"),
+        (2, "abc", None),
+    ],
+)
+def test_values_that_could_not_be_written_are_refused(tmp_path: Path, clause: int, name: str | None, refused: str | None) -> None:
+    """The update sets a name that must not be too long; the insert must set one, and a delete sets nothing."""
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    write = write_spec(tmp_path, schema, required=(("id",), ("name",)) if clause == 2 else (("id",),), lengths=((("name",), 3),))
+    clauses = (ClauseAction("update", frozenset({"name"})), ClauseAction("delete"), ClauseAction("insert"))
+    rows = changes((None, None, 2) if clause == 2 else (0, 3, clause)).append_column("name", pa.array([name], pa.string()))
+    rows = rows.set_column(3, "id", pa.array([1 if clause == 2 else None], pa.int64()))
+    spec = ChangeSpec(write, clauses, {}, sample=5)
+    if refused is None:
+        assert len(list(apply_changes(spec, rows.to_batches(), 0))) == 1
+    else:
+        with pytest.raises(Refused, match=refused):
+            list(apply_changes(spec, rows.to_batches(), 0))
 
 
 def test_nothing_is_counted_as_nothing(tmp_path: Path) -> None:
