@@ -107,8 +107,8 @@ def noted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> lis
     """What a module's function gives from now on, call by call."""
     function, found = getattr(module, name), list[Any]()
 
-    def run(*given: Any) -> Any:
-        found.append(function(*given))
+    def run(*given: Any, **named: Any) -> Any:
+        found.append(function(*given, **named))
         return found[-1]
 
     monkeypatch.setattr(module, name, run)
