@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from hypothesis import settings as properties
 from pyspark.sql import SparkSession
 
 from deltamerge.budgets import using
@@ -15,6 +16,9 @@ from tests.java import INTERPRETED, PLACELESS, QUICK_JAVA, SOCKETS
 from tests.sampling import covering, half, others, single
 
 pytest_plugins = ["tests.stores.fixtures"]
+
+properties.register_profile("unhurried", deadline=None)  # examples take longer on a busy machine
+properties.load_profile("unhurried")
 
 SETTINGS = {
     "spark.ui.enabled": "false",
