@@ -209,5 +209,7 @@ def _was_merged(spec: MergeSpec, snapshot: Snapshot) -> bool:
         return False
     known = snapshot.txns[given.application].version
     if known >= given.version:
-        log.info("%s merged version %d into %s before (%d)", given.application, given.version, snapshot.store.url, known)
+        log.info(
+            "version %d of transaction %s is in %s already (%d)", given.version, given.application, snapshot.store.url, known
+        )
     return known >= given.version

@@ -17,7 +17,7 @@ from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.storage.base import AlreadyExists, NotFound, ObjectInfo, StoreSpec
 
 # Answers of a network file system to a request that it may have served, or may serve yet.
-_OPEN = frozenset({errno.EIO, errno.ETIMEDOUT, errno.ESTALE})
+_UNANSWERED = frozenset({errno.EIO, errno.ETIMEDOUT, errno.ESTALE})
 
 
 class LocalStore:
@@ -130,7 +130,7 @@ def _is_linked(target: Path, temporary: Path) -> bool:
 def _not_linked(name: str, target: Path, error: OSError) -> Exception:
     if isinstance(error, FileExistsError):
         return AlreadyExists(name)
-    if error.errno not in _OPEN:
+    if error.errno not in _UNANSWERED:
         return error
     return CommitStateUnknownError(
         "DELTAMERGE_COMMIT_STATE_UNKNOWN",

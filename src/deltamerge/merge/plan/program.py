@@ -91,12 +91,8 @@ class Program:
 
 def compile_clauses(resolved: ResolvedMerge) -> Program:
     """The programme of a resolved merge."""
-    scopes = {
-        ClauseKind.MATCHED: resolved.scope,
-        ClauseKind.NOT_MATCHED: resolved.scope.source_alone,
-        ClauseKind.BY_SOURCE: resolved.scope.target_alone,
-    }
-    return Program(tuple(_compiled(clause, resolved, scopes[clause.kind]) for clause in resolved.clauses), resolved.schema)
+    compiled = (_compiled(clause, resolved, resolved.scope.of(clause.kind)) for clause in resolved.clauses)
+    return Program(tuple(compiled), resolved.schema)
 
 
 def copied(clauses: Iterable[CompiledClause], side: Origins) -> list[str]:

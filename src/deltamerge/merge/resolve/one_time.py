@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from deltamerge.errors import AnalysisError
-from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge
+from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge, frames_of
 from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.expressions.expression import Expression, from_user
@@ -66,13 +66,9 @@ def _of_clause(clause: ResolvedClause) -> Iterator[Expression]:
 
 def _check(spark: Session, resolved: ResolvedMerge) -> None:
     """Raise AnalysisError for an expression that still asks for the time."""
-    scope = resolved.scope
-    source = empty_like(resolved.spec.source).alias(scope.source_alias)
-    target = empty_frame(spark, scope.target).alias(scope.target_alias)
-    frames = {ClauseKind.MATCHED: source.crossJoin(target), ClauseKind.NOT_MATCHED: source, ClauseKind.BY_SOURCE: target}
     assert resolved.clock is not None
     asked = [(empty_frame(spark, resolved.schema), from_user(resolved.clock.text(text))) for text in resolved.constraints.texts]
-    for kind, frame in frames.items():
+    for kind, frame in frames_of(spark, resolved.scope, empty_like(resolved.spec.source)).items():
         asked += [(frame, resolved.spec.condition)] if kind is ClauseKind.MATCHED else []
         asked += [(frame, found) for clause in resolved.of(kind) for found in _of_clause(clause)]
     for frame in dict.fromkeys(frame for frame, _ in asked):

@@ -43,7 +43,7 @@ from deltamerge.spark.expressions.constraints import check_constraints, columns_
 from deltamerge.spark.expressions.expression import Expression, as_condition, from_name, null
 from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.expressions.time import Clock
-from deltamerge.spark.session.frames import Session, SparkType
+from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.schema import from_spark, spark_type
 from deltamerge.spark.session.settings import case_sensitive
 
@@ -156,11 +156,10 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
 def _named(spec: MergeSpec, scope: Scope) -> MergeSpec:
     """The specification with columns as the merge's own frames have them, those that are bound to a DataFrame included."""
     source, target = Named(scope.source_alias, scope.source), Named(scope.target_alias, scope.target)
-    scopes = {ClauseKind.MATCHED: scope, ClauseKind.NOT_MATCHED: scope.source_alone, ClauseKind.BY_SOURCE: scope.target_alone}
 
     def ready(check: Check, kind: ClauseKind) -> Expression:
         try:
-            return named(check.expression, spec.source, source, target, scopes[kind].explicit)
+            return named(check.expression, spec.source, source, target, scope.of(kind).explicit)
         except AnalysisError as error:
             raise placed(error, check) from error
 
@@ -263,15 +262,18 @@ def _unmergeable(name: str, clause: Clause, schema: StructType) -> AnalysisError
     )
 
 
+def frames_of(spark: Session, scope: Scope, source: Frame) -> dict[ClauseKind, Frame]:
+    """What Spark resolves the clauses about each kind of rows against; the target's rows are none."""
+    source, target = source.alias(scope.source_alias), empty_frame(spark, scope.target).alias(scope.target_alias)
+    return {ClauseKind.MATCHED: source.crossJoin(target), ClauseKind.NOT_MATCHED: source, ClauseKind.BY_SOURCE: target}
+
+
 def _typed(
     spark: Session, spec: MergeSpec, scope: Scope, schema: StructType, planned: Sequence[_Planned], evolves: bool
 ) -> tuple[ResolvedClause, ...]:
     """All clauses with the types of their values: one analysis per kind when nothing is wrong."""
-    source = spec.source.alias(scope.source_alias)
-    target = empty_frame(spark, scope.target).alias(scope.target_alias)
-    frames = {ClauseKind.MATCHED: source.crossJoin(target), ClauseKind.NOT_MATCHED: source, ClauseKind.BY_SOURCE: target}
     found: dict[int, ResolvedClause] = {}
-    for kind, frame in frames.items():
+    for kind, frame in frames_of(spark, scope, spec.source).items():
         numbers = [n for n, clause in enumerate(spec.clauses) if clause.kind is kind]
         conditions = [Check(SEARCH_CONDITION, spec.condition)] if kind is ClauseKind.MATCHED else []
         for n in numbers:

@@ -14,6 +14,7 @@ from typing import Literal
 from sqlglot import exp
 
 from deltamerge.errors import AnalysisError
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.attributes import quoted
@@ -130,6 +131,12 @@ class Scope:
     def target_alone(self) -> Scope:
         """What NOT MATCHED BY SOURCE clauses see."""
         return replace(self, source=StructType(()))
+
+    def of(self, kind: ClauseKind) -> Scope:
+        """What the clauses about a kind of rows see."""
+        if kind is ClauseKind.MATCHED:
+            return self
+        return self.source_alone if kind is ClauseKind.NOT_MATCHED else self.target_alone
 
     @property
     def source_alone(self) -> Scope:

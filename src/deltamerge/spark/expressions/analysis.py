@@ -21,6 +21,7 @@ from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.jobs import local_frame
 from deltamerge.spark.session.quiet import quietly
+from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.sql.text import has_subquery, name_parts
 
@@ -38,12 +39,6 @@ _NAMES = ("UNRESOLVED", "FIELD_NOT_FOUND", "AMBIGUOUS")
 def empty_frame(spark: Session, schema: StructType) -> Frame:
     """A frame of a Delta schema without rows, to resolve names against."""
     return local_frame(spark, arrow_schema(schema).empty_table(), to_spark(schema))
-
-
-@lru_cache(maxsize=8)
-def _one(spark: Session) -> Frame:
-    """A row whose column no expression names."""
-    return spark.range(1).select(F.lit(1).alias("__deltamerge_one"))
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,7 @@ def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -
             raise _refused("DELTA_UNSUPPORTED_SUBQUERY", "Subqueries are", check, "Join what it asks into the source.")
         frame = frame.where(check.expression.column)
         # Unlike a filter, a join takes no condition that another evaluation could answer otherwise.
-        frame = frame.join(_one(frame.sparkSession), check.expression.column, "left_semi")
+        frame = frame.join(bare_row(frame.sparkSession), check.expression.column, "left_semi")
     starred = [check.expression.column for check in values if _STAR.search(check.expression.text)]
     if starred:
         _refuse_stars(frame, starred)

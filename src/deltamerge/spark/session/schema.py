@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType as SparkStruct
 from pyspark.sql.types import _parse_datatype_json_value
 
 from deltamerge.protocol.schema.types import DataType, StructField, StructType, changed_fields, parse_schema, type_value
+from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame
 
 _DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
@@ -52,7 +53,7 @@ def nullable_frame(frame: Frame, schema: SparkStruct | None = None) -> Frame:
         return frame
     columns = []
     for name, (given, wanted) in types.items():
-        column = F.col("`" + name.replace("`", "``") + "`")
+        column = F.col(quoted(name))
         columns.append(column if given == wanted else column.cast(wanted).alias(name))
     return frame.select(*columns)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from deltamerge.spark.sql.lexer import Token, is_name
 from deltamerge.spark.sql.tables import partner
-from deltamerge.spark.sql.text import replaced, tokens_of
+from deltamerge.spark.sql.text import keyword_at, replaced, tokens_of
 
 # Each with the text of its value, of the time as a timestamp and in whole seconds.
 _VALUES = {
@@ -43,9 +43,9 @@ def at_time(text: str, micros: int, own: Collection[str], columns: Collection[st
     found = []
     for n, token in enumerate(tokens):
         word = token.name.lower() if is_name(token) else ""
-        if word not in own or _is(tokens, n - 1, "."):
+        if word not in own or keyword_at(tokens, n - 1) == ".":
             continue
-        if _is(tokens, n + 1, "("):
+        if keyword_at(tokens, n + 1) == "(":
             last = partner(tokens, n + 1)
             arguments = [token.text for token in tokens[n + 2 : last]]
             if last < len(tokens) and (not arguments or (word == "current_time" and _are_digits(arguments))):
@@ -57,11 +57,7 @@ def at_time(text: str, micros: int, own: Collection[str], columns: Collection[st
 
 def _is_name_here(tokens: Sequence[Token], n: int) -> bool:
     """Whether a word stands where a name does: before a dot, as an alias, or as the name of an argument."""
-    return _is(tokens, n + 1, ".") or _is(tokens, n + 1, "=>") or _is(tokens, n - 1, "AS")
-
-
-def _is(tokens: Sequence[Token], n: int, keyword: str) -> bool:
-    return 0 <= n < len(tokens) and tokens[n].upper == keyword
+    return keyword_at(tokens, n + 1) in (".", "=>") or keyword_at(tokens, n - 1) == "AS"
 
 
 def _are_digits(arguments: Sequence[str]) -> bool:

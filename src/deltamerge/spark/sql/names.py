@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.sql.lexer import Token
 from deltamerge.spark.sql.tables import name_at, opens_query, partner
 from deltamerge.spark.sql.text import keyword_at, replaced, tokens_of
@@ -27,7 +28,7 @@ def with_aliases(text: str, explicit: Callable[[Parts], Parts | None]) -> str:
         found = explicit(parts)
         if found is not None:
             kept = len(found) - 1
-            places.append((tokens[0].start, tokens[len(parts) - kept].start, f"{_quoted(found[0])}."))
+            places.append((tokens[0].start, tokens[len(parts) - kept].start, f"{quoted(found[0])}."))
     return replaced(text, places)
 
 
@@ -59,7 +60,3 @@ def _variables(tokens: Sequence[Token]) -> frozenset[str]:
             first -= 1
         found.update(token.name.lower() for token in tokens[first:n])
     return frozenset(found)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.sql.lexer import Kind, Token, is_name, string_value
 from deltamerge.spark.sql.text import keyword_at, opened, parse, replaced, tokens_of
 
@@ -238,7 +239,7 @@ def with_stand_ins(text: str, views: Sequence[StandIn]) -> str:
 
 
 def _alias(view: StandIn) -> str:
-    return " AS `{}`".format(view.name[-1].replace("`", "``")) if view.table.has_name else ""
+    return f" AS {quoted(view.name[-1])}" if view.table.has_name else ""
 
 
 def _other_names(text: str, tokens: Sequence[Token], tables: Sequence[TableName]) -> frozenset[str]:

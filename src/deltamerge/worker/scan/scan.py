@@ -165,11 +165,17 @@ def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[Ro
     return groups
 
 
-def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
-    """The rows of one file that are not deleted and can match, in batches of `spec.output`."""
+@contextlib.contextmanager
+def _opened(spec: ScanSpec, task: FileTask) -> Iterator[pq.ParquetFile]:
+    """A file to be scanned. What goes wrong within names it."""
     store = task.store or spec.store
     with open_file(spec.store, task) as source, store.naming(task.name), in_file(task.label):
-        file = open_parquet(source, task.label, store.remote)
+        yield open_parquet(source, task.label, store.remote)
+
+
+def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
+    """The rows of one file that are not deleted and can match, in batches of `spec.output`."""
+    with _opened(spec, task) as file:
         deleted = read_vector(task.vector, task.label, file.metadata.num_rows)
         among = None if task.among is None else read_vector(task.among, task.label, file.metadata.num_rows)
         for group in row_groups(file, task.share):
@@ -180,9 +186,7 @@ def scan_file(spec: ScanSpec, task: FileTask) -> Iterator[pa.RecordBatch]:
 
 def row_at(spec: ScanSpec, task: FileTask, row: int) -> dict[str, Any]:
     """One row of a file, by its position, as Python values."""
-    store = task.store or spec.store
-    with open_file(spec.store, task) as source, store.naming(task.name), in_file(task.label):
-        file = open_parquet(source, task.label, store.remote)
+    with _opened(spec, task) as file:
         group = next(group for group in row_groups(file) if row < group.first_row + group.rows)
         found = read_columns(file, group.index, spec.schema, task.partition).slice(row - group.first_row, 1)
         return plain_rows(found)[0]
