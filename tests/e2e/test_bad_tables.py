@@ -16,7 +16,7 @@ import deltamerge
 from deltamerge.exceptions import DeltaInvariantViolationException, DeltaTableNotFoundException
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.refusals import refused
-from tests.e2e.tables import source
+from tests.e2e.tables import make, source
 
 SCHEMA = "id int, name string"
 ON = "t.id = s.id"
@@ -144,3 +144,22 @@ def test_a_data_file_that_is_cut_or_gone_is_named(spark: SparkSession, path: Pat
     file.unlink()
     with refused(path, SparkRuntimeException, "DELTAMERGE_STORAGE_REFUSED", file.name, hint="file is there"):
         table.merge(changes, ON).whenMatchedUpdateAll().execute()
+
+
+@pytest.mark.local(reason="the table's log is edited in place")
+def test_a_version_that_its_checksum_contradicts_is_read_and_not_written(
+    spark: SparkSession, tmp_path: Path, untouchable: DataFrame
+) -> None:
+    path = tmp_path / "c"
+    make(spark, path, SCHEMA, [(1, "a"), (2, "b")], files=2)
+    log_file(path, 1).write_text('{"commitInfo":{}}\n')
+    table = opened(spark, path)
+    words = ("version 1 differs from", "numFiles")
+    for write in (
+        lambda: table.merge(untouchable, ON).whenMatchedDelete().execute(),
+        lambda: table.delete("id = 1"),
+        lambda: deltamerge.write(untouchable, str(path), mode="append"),
+    ):
+        with refused(path, SparkRuntimeException, "DELTA_TXN_LOG_FAILED_INTEGRITY", *words, hint="Restore"):
+            write()
+    assert table.toDF().count() == 1

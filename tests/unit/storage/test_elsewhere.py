@@ -9,6 +9,8 @@ import pytest
 
 from deltamerge.errors import StorageError
 from deltamerge.storage import Store, locate, open_store
+from deltamerge.storage.elsewhere import Told, options_elsewhere
+from deltamerge.storage.location import parse_location
 from deltamerge.storage.object_store import ObjectStore
 
 HOST, OTHER = "acct.dfs.core.windows.net", "other.dfs.core.windows.net"
@@ -173,3 +175,10 @@ def test_names_that_only_look_like_urls_when_they_are_decoded_stay_in_the_table(
     store = open_store(S3, OPTIONS)
     for reference, name in (("s3a%3A%2F%2Fevil%2Fx", "s3a://evil/x"), ("%2Fetc%2Fx", "/etc/x"), ("file%3A/x", "file:/x")):
         assert locate(store, reference) == (store, name)
+
+
+def test_no_options_are_found_for_a_store_of_another_kind() -> None:
+    told = Told(settings=HADOOP)
+    there = parse_location("gs://lake/x")
+    assert options_elsewhere(parse_location(S3), KEYS, there, told) is None
+    assert options_elsewhere(parse_location(GOOGLE), {}, there, told) == {}

@@ -284,3 +284,11 @@ def test_we_read_a_table_from_the_checkpoint_of_delta_rs_alone(tmp_path: Path) -
     table = found.files.table().sort_by("path")
     assert table.select(columns) == expected.files.table().sort_by("path").select(columns)
     assert [json.loads(text)["numRecords"] for text in table["stats"].to_pylist()] == [2, 1]
+
+
+def test_a_checkpoint_that_was_not_reconciled_is_refused(tmp_path: Path) -> None:
+    removes = table_of([remove("d", deletionVector=vector("v", None))["remove"]], TOMBSTONE_SCHEMA)
+    with pytest.raises(CorruptTableError, match="it holds a file both as added and as removed"):
+        read_back(tmp_path, checkpoint_bytes(ADDS, removes, OTHERS))
+    of_another_vector = table_of([remove("d", deletionVector=vector("w"))["remove"]], TOMBSTONE_SCHEMA)
+    assert adds_of(read_back(tmp_path, checkpoint_bytes(ADDS, of_another_vector, OTHERS))).num_rows == 3

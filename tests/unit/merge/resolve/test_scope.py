@@ -8,6 +8,7 @@ import pytest
 
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.resolve.scope import Reference, Scope, conjuncts
+from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import StructType
 from tests.unit.merge.merges import expression, scope_of, struct, tree
 
@@ -212,3 +213,9 @@ def test_what_an_assignment_sets(target: StructType, name: str, path: str) -> No
     """Confirmed by delta-spark: see `named.py` in tests/e2e."""
     assert named(target, struct(id="long"), *WHOLE).target_path(name.split(".")) == path.split(".")
     assert named(struct(id="long"), target, *reversed(WHOLE)).source_path(name.split(".")) == path.split(".")
+
+
+def test_each_kind_of_clause_sees_its_own_rows() -> None:
+    scope = scope_of(TARGET, SOURCE)
+    seen = [(of.target.names, of.source.names) for of in map(scope.of, ClauseKind)]
+    assert seen == [(TARGET.names, SOURCE.names), ([], SOURCE.names), (TARGET.names, [])]

@@ -192,3 +192,8 @@ def test_an_expression_is_put_in_parentheses(text: str) -> None:
 @pytest.mark.parametrize("text", ["SELECT 1", "values + 1", "table", "map"])
 def test_what_might_be_a_query_in_parentheses_stays(text: str) -> None:
     assert enclosed(text) == text
+
+
+@pytest.mark.parametrize("text", ["a >> 1", "a << b", "a = b >> 1"])
+def test_what_sqlglot_splits_into_other_tokens_has_no_tree(text: str) -> None:
+    assert parse(text) is None
