@@ -149,7 +149,7 @@ def _clause(clause: SqlClause, read: dict[str, str | None]) -> str:
     name = clause.action.name.capitalize() + ("Star" if clause.star and clause.action is not Action.DELETE else "")
     condition = "" if clause.condition is None else str(read[clause.condition])
     pairs = [f"{read[column]}={_DEFAULT if value is None else read[value]}" for column, value in clause.assignments]
-    return "|".join([clause.side.value, f"{name}Action", condition, *pairs])
+    return "|".join([clause.kind.value, f"{name}Action", condition, *pairs])
 
 
 _DEFAULT = "(UnresolvedAttribute x" + "DEFAULT".encode("utf-16-be").hex() + ")"
