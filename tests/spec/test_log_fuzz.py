@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,15 @@ from tests.unit.log.building import add, commit, create, info, metadata, remove,
 FAST = examples(150)
 VERSIONS = 6
 
-logging.getLogger("deltamerge.log").setLevel(logging.CRITICAL)
+
+@pytest.fixture(autouse=True, scope="module")
+def silent() -> Iterator[None]:
+    """No word about what is passed over in hundreds of damaged logs."""
+    logger = logging.getLogger("deltamerge.log")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(before)
 
 
 def build(root: Path, *checkpoints: int, **properties: str) -> Path:

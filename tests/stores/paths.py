@@ -73,8 +73,10 @@ class StorePath(PurePosixPath):
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         """Nothing: there are no folders."""
 
-    def unlink(self) -> None:
+    def unlink(self, missing_ok: bool = False) -> None:
         """Delete the object."""
+        if not (missing_ok or self.exists()):
+            raise FileNotFoundError(str(self))
         self.server.client.delete_object(Bucket=self.parts[0], Key=self.key)
 
     def _below(self) -> list[StorePath]:
