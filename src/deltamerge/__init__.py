@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from deltamerge._version import __version__
-from deltamerge.commands.write import write_table
+from deltamerge.commands.rows.write import write_table
 from deltamerge.exceptions import catchable
 from deltamerge.log.feed.feed import feed_of
 from deltamerge.log.feed.range import FeedBounds

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from deltamerge.commands.describe import detail_table, frame_of, history_table
-from deltamerge.commands.dml import delete_rows, update_rows
-from deltamerge.commands.history import History, merge_history
+from deltamerge.commands.rows.dml import delete_rows, update_rows
+from deltamerge.commands.rows.merge_history import History, merge_history
+from deltamerge.commands.table.describe import detail_table, frame_of, history_table
 from deltamerge.errors import CorruptTableError, TableNotFoundError
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.table import DeltaLog

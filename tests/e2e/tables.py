@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from pyspark.sql.conversion import LocalDataToArrowConversion
 
 import deltamerge
-from deltamerge.commands import write as write_module
+from deltamerge.commands.rows import write as write_module
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.table.actions import AddFile
 from deltamerge.spark.stages.results import added_files

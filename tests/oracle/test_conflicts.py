@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
-import deltamerge.commands.write
+import deltamerge.commands.rows.write
 import deltamerge.merge.commit
 import deltamerge.tables
 from deltamerge.log.commit.transaction import commit
@@ -121,7 +121,7 @@ def in_deltamerge(monkeypatch: pytest.MonkeyPatch, spark: SparkSession, second: 
     )
     with monkeypatch.context() as patch:
         patch.setattr(deltamerge.merge.commit, "commit", late)
-        patch.setattr(deltamerge.commands.write, "commit", late)
+        patch.setattr(deltamerge.commands.rows.write, "commit", late)
         return outcome(lambda: SECONDS[second].run(engine, source(spark), ""))
 
 

@@ -19,8 +19,8 @@ from rich.table import Table
 from deltamerge.cli.flights import KEYS, Flights, load_flights
 from deltamerge.cli.render import funnel_view, history_view, pairs_view, plan_view, result_view, rows_view
 from deltamerge.cli.session import local_session
-from deltamerge.commands.describe import history_table
-from deltamerge.commands.write import write_table
+from deltamerge.commands.rows.write import write_table
+from deltamerge.commands.table.describe import history_table
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.replay.table import open_log
 from deltamerge.merge.report import MergeReport

@@ -13,7 +13,7 @@ from rich.console import Console
 from deltamerge._version import __version__
 from deltamerge.cli.demo import run_demo
 from deltamerge.cli.render import detail_view, error_view, history_view
-from deltamerge.commands.describe import detail_table, history_table
+from deltamerge.commands.table.describe import detail_table, history_table
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.replay.table import open_log
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deltamerge.commands.describe import detail_table
+from deltamerge.commands.table.describe import detail_table
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.commit.clustering import clustering_columns, clustering_names
 from deltamerge.log.replay.snapshot import Snapshot

@@ -1,0 +1,1 @@
+"""Commands that change rows: writing frames, DELETE and UPDATE, histories."""

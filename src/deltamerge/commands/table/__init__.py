@@ -1,0 +1,1 @@
+"""Commands about a table as a whole: what it is, and how it comes to be."""
