@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from deltamerge.budgets import using
 from tests.java import INTERPRETED, PLACELESS, QUICK_JAVA, SOCKETS
-from tests.sampling import covering, half, others, single
+from tests.sampling import quarter, single
 
 pytest_plugins = ["tests.stores.fixtures"]
 
@@ -52,21 +53,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--store") != "local":
         kept = [item for item in kept if _runs_on_stores(item)]
     if "DELTAMERGE_TEST_ALL" not in os.environ:
-        chosen = set(_sample(config, [item for item in kept if item.path.parent.name == "e2e"]))
-        kept = [item for item in kept if item.path.parent.name != "e2e" or item in chosen]
-    if dropped := [item for item in items if item not in kept]:
-        config.hook.pytest_deselected(items=dropped)
+        dropped = {item for item in kept if item.path.parent.name == "e2e"} - set(_sample(config, kept))
+        if config.getoption("--connect"):
+            dropped |= {item for item in kept if item.path.parent.name == "docs" and zlib.crc32(item.name.encode()) % 3}
+        kept = [item for item in kept if item not in dropped]
+    if left_out := [item for item in items if item not in kept]:
+        config.hook.pytest_deselected(items=left_out)
         items[:] = kept
 
 
 def _sample(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
-    """On Connect half of the tests, on stores all, one variant of each; on classic Spark those that Connect leaves out."""
-    if config.getoption("--store") != "local":
-        return single(items)
-    shared = half([item for item in items if _runs_on_connect(item)])
-    if config.getoption("--connect"):
-        return single(shared)
-    return [*others(shared), *covering([item for item in items if item not in shared])]
+    """One variant of each end-to-end test: a quarter on Connect, the others on classic Spark, those marked `connect` on both."""
+    items = [item for item in items if item.path.parent.name == "e2e"]
+    if config.getoption("--store") == "local":
+        on_connect = set(quarter([item for item in items if _runs_on_connect(item)]))
+        asked = bool(config.getoption("--connect"))
+        items = [item for item in items if (item in on_connect) is asked or item.get_closest_marker("connect")]
+    return single(items)
 
 
 def _runs_on_connect(item: pytest.Item) -> bool:

@@ -64,8 +64,8 @@ def parameters() -> list[object]:
 def test_case(
     request: pytest.FixtureRequest, spark: SparkSession, tables: Tables, case: Case, vectors: bool, engine: Engine
 ) -> None:
-    if request.config.getoption("--connect") and not in_sample(case, 4):
-        pytest.skip("a quarter of the cases runs on Connect; all do with DELTAMERGE_TEST_ALL=1")
+    if request.config.getoption("--connect") and not in_sample(case, 8):
+        pytest.skip("an eighth of the cases runs on Connect; all do with DELTAMERGE_TEST_ALL=1")
     made = tables.copy_of(case.target, vectors)
     jobs = jobs_of(spark)
     outcome = run_at(spark, case, made, engine)

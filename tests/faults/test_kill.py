@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from tests.effort import ALL
 from tests.faults.counting import FIRST_ROWS, PARTITIONS
 from tests.faults.processes import READY, Child
 
@@ -30,14 +31,14 @@ def test_kills_of_a_connect_client(path: Path, tmp_path: Path, server: str) -> N
     delays = random.Random(SEED)
     interrupted = [
         kill_one(path, tmp_path, delays.uniform(0, 0.9 if slow else 0.4), "auto", 0.03 if slow else 0, server)
-        for slow in [False, True] * 8
+        for slow in [False, True] * (8 if ALL else 3)
     ]
     assert any(interrupted), "every kill fell between two merges"
 
 
 def test_kills_of_a_classic_driver_with_its_jvm_and_workers(path: Path, tmp_path: Path) -> None:
     delays = random.Random(SEED)
-    for strategy in ("auto", "join", "auto", "join"):
+    for strategy in ("auto", "join") * (2 if ALL else 1):
         kill_one(path, tmp_path, delays.uniform(0, 1.0), strategy, 0.01)
 
 

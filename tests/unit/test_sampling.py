@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sampling import covering, half, others, single
+from tests.sampling import quarter, single
 
 pytest_plugins = ["pytester"]
 
@@ -29,46 +29,30 @@ def items(pytester: pytest.Pytester) -> list[pytest.Item]:
     return pytester.getitems(MODULE)
 
 
-def test_every_value_of_a_setting_comes_up_for_every_other_parameter(items: list[pytest.Item]) -> None:
-    kept = [item.callspec.params for item in covering(items) if item.name.startswith("test_settings")]
-    assert len(kept) == 6, "two of four settings for each of three seeds"
-    for seed in range(3):
-        assert {kind["strategy"] for kind in kept if kind["seed"] == seed} == {"auto", "join"}
-        assert {kind["vectors"] for kind in kept if kind["seed"] == seed} == {False, True}
-
-
-def test_tests_without_settings_all_stay_in_order(items: list[pytest.Item]) -> None:
-    kept = covering(items)
-    assert [item.name for item in kept if "settings" not in item.name] == ["test_others[a]", "test_others[b]", "test_plain"]
-    assert kept == sorted(kept, key=items.index)
-
-
-def test_one_variant_of_each_test_is_another_for_another_test(items: list[pytest.Item]) -> None:
+def test_one_variant_of_each_test_is_kept_in_order(items: list[pytest.Item]) -> None:
     kept = single(items)
     assert [item.name.split("[")[0] for item in kept] == ["test_settings"] * 3 + ["test_others"] * 2 + ["test_plain"]
     assert {item.callspec.params["seed"] for item in kept if "settings" in item.name} == {0, 1, 2}
-    assert single(kept) == kept
+    assert single(kept) == kept == sorted(kept, key=items.index)
 
 
-def test_two_runs_share_the_variants(items: list[pytest.Item]) -> None:
-    one, other = single(items), others(items)
-    assert set(one) | set(other) == set(covering(items))
-    assert [item.name for item in one if item in other] == ["test_others[a]", "test_others[b]", "test_plain"]
+def test_every_variant_is_kept_for_some_test(pytester: pytest.Pytester) -> None:
+    settings, _, _ = MODULE.partition('@pytest.mark.parametrize("name"')
+    tests = "\n".join(settings.replace("test_settings", f"test_{number}") for number in range(20))
+    kept = single(pytester.getitems(tests))
+    assert len(kept) == 60
+    assert {(item.callspec.params["strategy"], item.callspec.params["vectors"]) for item in kept} == {
+        (strategy, vectors) for strategy in ("auto", "join") for vectors in (False, True)
+    }
 
 
-def test_half_of_the_tests_are_whole_tests(pytester: pytest.Pytester) -> None:
+def test_a_quarter_of_the_tests_are_whole_tests(pytester: pytest.Pytester) -> None:
     items = pytester.getitems("\n".join(f"def test_{number}(strategy, vectors): ..." for number in range(200)) + MODULE)
-    kept = half(items)
+    kept = quarter(items)
     names = {item.name.split("[")[0] for item in kept}
     assert [item for item in items if item.name.split("[")[0] in names] == kept
-    assert 80 < len(names) < 120
-
-
-def test_a_test_marked_connect_is_in_the_half(pytester: pytest.Pytester) -> None:
-    tests = "\n".join(f"@pytest.mark.connect\ndef test_{number}(): ..." for number in range(20))
-    items = pytester.getitems(f"import pytest\n{tests}")
-    assert half(items) == items
+    assert 35 < len(names) < 65
 
 
 def test_what_is_asked_for_by_name_stays(items: list[pytest.Item]) -> None:
-    assert all(covering([item]) == [item] for item in items)
+    assert all(single([item]) == [item] for item in items)
