@@ -1,0 +1,11 @@
+"""`DeltaTable` and its builders: names, arguments and behaviour of `delta.tables`, without a JAR.
+
+Source of the behaviour: delta-spark's `delta.tables`.
+"""
+
+from deltamerge.merge.preview import MergePreview
+from deltamerge.merge.report import MergeReport
+from deltamerge.tables.merge_builder import DeltaMergeBuilder
+from deltamerge.tables.table import DeltaTable
+
+__all__ = ["DeltaMergeBuilder", "DeltaTable", "MergePreview", "MergeReport"]

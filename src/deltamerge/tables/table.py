@@ -1,0 +1,182 @@
+"""`DeltaTable`: what can be asked of a table and done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from pyspark.sql import DataFrame, SparkSession
+
+from deltamerge.commands.rows.dml import delete_rows, update_rows
+from deltamerge.commands.rows.merge_history import History, merge_history
+from deltamerge.commands.table.describe import detail_table, frame_of, history_table
+from deltamerge.errors import CorruptTableError, TableNotFoundError
+from deltamerge.exceptions import catchable
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.merge.statement.clauses import MergeSpec
+from deltamerge.protocol.schema.types import StructType
+from deltamerge.spark.read.catalog import table_named
+from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.session.storage import check_session, open_table
+from deltamerge.spark.sql.text import name_parts_of
+from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, expression_of, names_of
+from deltamerge.tables.merge_builder import DeltaMergeBuilder
+from deltamerge.upstream import SaysWhatIsMissing, missing
+
+
+class DeltaTable(metaclass=SaysWhatIsMissing):
+    """A Delta table. Make one with `forPath` or `forName`."""
+
+    if not TYPE_CHECKING:  # a type checker must go on to refuse names that are not there
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(type(self), name, self)
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        log: DeltaLog,
+        alias: str | None = None,
+        known_schema: StructType | None = None,
+        name: tuple[str, ...] = (),
+    ) -> None:
+        self._spark = spark
+        self._log = log
+        self._alias = alias
+        self._known_schema = known_schema
+        self._name = name
+
+    @classmethod
+    @catchable
+    def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
+        """The table at `path`. Raises an AnalysisException when there is none.
+
+        `hadoopConf` has credentials and endpoint of an object store, Hadoop's settings or options as of `deltamerge.read`.
+        """
+        log = open_table(sparkSession, path, hadoopConf)
+        return cls(sparkSession, log, known_schema=log.snapshot().schema)
+
+    @classmethod
+    @catchable
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """The Delta table of this name in the session's catalog. Raises an AnalysisException when it is none.
+
+        As long as it has no alias, expressions may qualify its columns by its name: `events.id`, `db.events.id`.
+        """
+        check_session(sparkSession)
+        if not isinstance(tableOrViewName, str):
+            raise TypeError(f"'tableOrViewName' in forName must be a string, found to be of type {type(tableOrViewName)!s}")
+        found = table_named(sparkSession, name_parts_of(tableOrViewName) or (tableOrViewName,))
+        log = open_table(sparkSession, found.location)
+        return cls(sparkSession, log, known_schema=log.snapshot().schema, name=found.name)
+
+    @classmethod
+    @catchable
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
+        """Whether there is a Delta table at the path `identifier`."""
+        try:
+            open_table(sparkSession, identifier).snapshot()
+        except TableNotFoundError:
+            return False
+        except CorruptTableError:
+            return True
+        return True
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table under a name for use in expressions."""
+        if aliasName is not None and not isinstance(aliasName, str):
+            raise TypeError(f"'aliasName' in alias must be a string, found to be of type {type(aliasName)!s}")
+        return DeltaTable(self._spark, self._log, aliasName, self._known_schema, self._name)
+
+    @catchable
+    def toDF(self) -> DataFrame:
+        """The newest version as a lazy DataFrame."""
+        frame = snapshot_frame(self._spark, self._log.snapshot())
+        name = self._alias or "".join(self._name[-1:])
+        return frame.alias(name) if name else frame
+
+    @catchable
+    def history(self, limit: int | None = None) -> DataFrame:
+        """The commits, newest first, at most `limit` of them."""
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+            raise ValueError(f"'limit' in history must be a whole number from 0, found {limit!r}")
+        return frame_of(self._spark, history_table(self._log, limit))
+
+    @catchable
+    def detail(self) -> DataFrame:
+        """One row: format, id, location, files, bytes, properties, protocol."""
+        return frame_of(self._spark, detail_table(self._log.snapshot()))
+
+    @catchable
+    def delete(self, condition: ExpressionOrColumn | None = None) -> None:
+        """Delete the rows for which `condition` is true, all of them without one."""
+        found = None if condition is None else expression_of(condition, "'condition'")
+        delete_rows(self._spark, self._log, found, self._qualifier)
+
+    @overload
+    def update(self, condition: ExpressionOrColumn | None, set: ColumnMapping) -> None: ...
+    @overload
+    def update(self, *, set: ColumnMapping) -> None: ...
+    @catchable
+    def update(self, condition: ExpressionOrColumn | None = None, set: ColumnMapping | None = None) -> None:
+        """Update the rows for which `condition` is true, all without one, by the rules of `set`."""
+        assignments = assignments_of(set, "'set' in update")
+        found = None if condition is None else expression_of(condition, "'condition'")
+        update_rows(self._spark, self._log, assignments, found, self._qualifier)
+
+    @catchable
+    def merge(self, source: DataFrame, condition: ExpressionOrColumn) -> DeltaMergeBuilder:
+        """Begin a merge of `source` into this table: rows match when `condition` is true."""
+        if source is None:
+            raise ValueError("'source' in merge cannot be None")
+        if not isinstance(source, DataFrame):
+            raise TypeError(f"Type of 'source' in merge must be DataFrame, found to be of type {type(source)!s}")
+        if condition is None:
+            raise ValueError("'condition' in merge cannot be None")
+        found = expression_of(condition, "'condition' in merge")
+        spec = MergeSpec(source, found, (), self._qualifier, known_schema=self._known_schema)
+        return DeltaMergeBuilder(self._spark, self._log, spec)
+
+    @catchable
+    def mergeHistory(
+        self,
+        source: DataFrame,
+        keys: str | Sequence[str],
+        effective: str,
+        *,
+        tracked: str | Sequence[str] | None = None,
+        validFrom: str = "valid_from",
+        validTo: str = "valid_to",
+        current: str | None = None,
+        ignoreLate: bool = False,
+        closeMissing: ExpressionOrColumn | None = None,
+    ) -> DataFrame:
+        """Merge changes into a table that keeps each version of a row (a slowly changing dimension of type 2); as `execute()`.
+
+        A version holds from `validFrom` until before `validTo`, which is null in the current one; `current`, if the table has
+        such a column, is true there. The `effective` column of `source` says from when a row of it holds. Where the `tracked`
+        columns, all but `keys` and `effective` by default, differ from those of the version before, that one is closed and the
+        next one opened, in one commit; the source's other columns are written along. A key may have several changes.
+
+        Keys that `source` lacks stay, or are closed at the time that `closeMissing` gives. Raises an exception for a
+        null key or time, for different changes of a key at one time, and for a change that is not later than the versions
+        in the table, unless `ignoreLate`. Runs again after a conflict as often as `spark.deltamerge.conflictRetries` says.
+        """
+        if not isinstance(source, DataFrame):
+            raise TypeError(f"Type of 'source' in mergeHistory must be DataFrame, found to be of type {type(source)!s}")
+        history = History(
+            names_of(keys),
+            effective,
+            None if tracked is None else names_of(tracked),
+            validFrom,
+            validTo,
+            current,
+            ignoreLate,
+            None if closeMissing is None else expression_of(closeMissing, "'closeMissing' in mergeHistory"),
+        )
+        return merge_history(self._spark, self._log, source, history, self._known_schema).to_frame(self._spark)
+
+    @property
+    def _qualifier(self) -> tuple[str, ...]:
+        """The parts of the name by which expressions may qualify columns; () for none."""
+        return self._name if self._alias is None else (self._alias,)
