@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from deltamerge.commands.rows.dml import delete_rows, update_rows
 from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.describe import detail_table, frame_of, history_table
-from deltamerge.errors import CorruptTableError, TableNotFoundError
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.statement.clauses import MergeSpec
@@ -74,13 +73,7 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
     @catchable
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at the path `identifier`."""
-        try:
-            open_table(sparkSession, identifier).snapshot()
-        except TableNotFoundError:
-            return False
-        except CorruptTableError:
-            return True
-        return True
+        return open_table(sparkSession, identifier).exists()
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for use in expressions."""

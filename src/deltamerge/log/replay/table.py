@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from deltamerge.errors import CorruptTableError
+from deltamerge.errors import CorruptTableError, TableNotFoundError
 from deltamerge.log.replay.commit_file import CommitFile, has_vanished, read_commit
 from deltamerge.log.replay.commit_times import ordered_times, version_at
 from deltamerge.log.replay.load import differences_of, load
@@ -45,6 +45,16 @@ class DeltaLog:
         with self._lock:
             self._newest = self._caught_up() or load(self.store)
             return self._newest
+
+    def exists(self) -> bool:
+        """Whether there is a Delta table, a damaged one included. Lists the log, and reads no commit and no checkpoint."""
+        try:
+            find_segment(self.store)
+        except TableNotFoundError:
+            return False
+        except CorruptTableError:
+            return True
+        return True
 
     def remember(self, snapshot: Snapshot) -> None:
         """Keep a snapshot that a commit made, so that the next reader need not replay it."""

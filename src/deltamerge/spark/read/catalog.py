@@ -153,9 +153,6 @@ def _shown(spark: Session, name: Sequence[str]) -> Listed | None:
 
 def _is_delta_folder(spark: Session, location: str) -> bool:
     try:
-        open_table(spark, location).snapshot()
-    except TableNotFoundError:
-        return False
+        return open_table(spark, location).exists()
     except DeltaMergeError:  # a place that this library can't read: Spark may
         return False
-    return True

@@ -220,3 +220,14 @@ def test_a_commit_file_tells_of_its_metadata(tmp_path: Path) -> None:
     newest: CommitFile = log.commits(1)[0]
     assert newest.metadata is not None
     assert newest.metadata.configuration == {"k": "v"}
+
+
+def test_whether_there_is_a_table_is_told_without_reading_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = DeltaLog(create(tmp_path / "t", add("a")))
+    commit(tmp_path / "t", 2, add("b"))
+    log_file(tmp_path / "other", "readme.txt").write_text("")
+    reading = Reading(log.store, monkeypatch)
+    assert log.exists(), "a damaged table is one: its version 1 is missing"
+    assert not DeltaLog(LocalStore(str(tmp_path / "other"))).exists()
+    assert not DeltaLog(LocalStore(str(tmp_path / "nothing"))).exists()
+    assert not {file_name(0), file_name(2)} & set(reading.taken())
