@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge import tables as builders
 from deltamerge.merge import sql
 from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
 from deltamerge.merge.run import previewed, run_merge
+from deltamerge.tables import merge_builder
 from tests.cases.format import Case
 from tests.cases.running import Engine, condition_of, run_at
 from tests.cases.tables import Tables
@@ -52,7 +52,7 @@ class Both:
     @contextmanager
     def used(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         with monkeypatch.context() as patch:
-            for module in (builders, sql):
+            for module in (merge_builder, sql):
                 patch.setattr(module, "run_merge", self.merge)
             yield
 
