@@ -18,12 +18,12 @@ from deltamerge.exceptions import catchable
 from deltamerge.log.feed.feed import feed_of
 from deltamerge.log.feed.range import FeedBounds
 from deltamerge.log.replay.commit_times import milliseconds
-from deltamerge.merge.sql import run_sql
 from deltamerge.spark.read.feed import feed_frame
 from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.read.travel import several_times
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import check_session, open_table
+from deltamerge.statements.run import run_sql
 from deltamerge.tables import DeltaTable
 
 __all__ = ["DeltaTable", "__version__", "read", "read_changes", "sql", "write"]

@@ -15,7 +15,6 @@ from deltamerge.merge.statement.parse import SqlClause, Statement, parse_merge, 
 from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.identifiers import with_identifiers
-from deltamerge.spark.expressions.queries import asking_for_formats
 from deltamerge.spark.read.catalog import named_frame, target_named
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.attributes import attribute_of
@@ -28,13 +27,11 @@ from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.spark.sql.variables import with_variables
 
 
-def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Frame:
-    """Run MERGE text and return its result row, EXPLAIN MERGE its plan; what is neither goes to Spark unchanged."""
+def run_merge_text(spark: Session, text: str, arguments: Arguments | None = None) -> Frame | None:
+    """Run MERGE text and return its result row, EXPLAIN MERGE its plan; None for a text that is neither."""
     merge = with_variables(spark, text)
     if not says_merge(merge) or parse_merge(merge) is None:
-        with asking_for_formats(spark):
-            frame: Frame = spark.sql(text) if arguments is None else spark.sql(text, arguments)  # type: ignore[arg-type]
-            return frame
+        return None
     statement = parse_merge(with_identifiers(spark, with_arguments(merge, arguments)))
     assert statement is not None
     with TableViews(spark) as views:
