@@ -6,12 +6,10 @@ A case is SQL text with values of all years, for the cases' notation has Python'
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import sys
 import tempfile
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -22,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
 from deltamerge.tables import DeltaTable
-from tests.oracle.conftest import oracle_session
 from tests.oracle.engines import copy_table
+from tests.oracle.seeds import run_seeds
 from tests.oracle.test_evolution import failure
 
 # By Spark's name, and as delta-spark gets it: it writes wrong times where a zone's name has both letters and a colon, and
@@ -236,24 +234,7 @@ def _rows(frame: DataFrame, case: Zoned) -> Counter[str]:
 
 def main() -> None:
     """Run the seeds of the command line; the exit code says whether all were alike."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:100", help="first:end")
-    parser.add_argument("--log", type=Path, help="also write here")
-    arguments = parser.parse_args()
-    first, end = map(int, arguments.seeds.split(":"))
-    failures, started = 0, time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        spark = oracle_session(Path(folder) / "warehouse")
-        log = arguments.log.open("a", encoding="utf-8") if arguments.log else sys.stdout
-        for seed in range(first, end):
-            problem = difference(spark, Zoned(seed), Path(folder))
-            failures += problem is not None
-            if problem is not None or seed % 10 == 9 or seed == end - 1:
-                text = "" if problem is None else f"## seed {seed}\n{problem}\n"
-                log.write(f"{text}-- {seed - first + 1} merges, {failures} differ, {time.monotonic() - started:.0f} s\n")
-                log.flush()
-        spark.stop()
-    sys.exit(1 if failures else 0)
+    sys.exit(1 if run_seeds(__doc__, lambda spark, seed, folder: difference(spark, Zoned(seed), folder)) else 0)
 
 
 if __name__ == "__main__":
