@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
+
+from deltamerge.spark.session.adapter import is_connect
 
 
 @contextlib.contextmanager
@@ -44,4 +47,8 @@ def _another_session(spark: SparkSession) -> SparkSession:
     except Exception:  # a Connect client before PySpark 4.3 has no such method
         pytest.skip("this session can't make another one with its catalog")
     other.dataSource.register(Delta)
+    if is_connect(other):
+        session: Any = other
+        # At exit an open client asks for minutes for the server that the shared session has stopped.
+        atexit.register(session.client.close)
     return other
