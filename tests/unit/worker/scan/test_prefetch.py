@@ -55,3 +55,21 @@ def test_whoever_stops_early_waits_for_the_item_that_is_being_made() -> None:
     threading.Timer(0.05, go.set).start()
     found.close()
     assert ended.is_set()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_generator_that_nobody_holds_may_be_collected_in_its_own_thread() -> None:
+    suspended, collected = threading.Event(), threading.Event()
+    held: list[Iterator[int]] = []
+
+    def items() -> Iterator[int]:
+        yield 1
+        suspended.wait(10)
+        held.clear()
+        collected.set()
+        yield 2
+
+    held.append(prefetched(items()))
+    assert next(held[0]) == 1
+    suspended.set()
+    assert collected.wait(10), "the thread waited for itself"
