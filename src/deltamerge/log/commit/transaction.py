@@ -18,19 +18,20 @@ from deltamerge.errors import (
     ConcurrentWriteError,
     CorruptTableError,
     DeltaMergeError,
+    InvalidArgumentError,
     StorageError,
     UnsupportedTableError,
 )
 from deltamerge.log.commit.attempt import commit_bytes
 from deltamerge.log.commit.conflict import Isolation, check_conflict
 from deltamerge.log.commit.proposal import Proposal
-from deltamerge.log.replay.commit_file import CommitFile, parse_commit, read_commit
+from deltamerge.log.replay.commit_file import parse_commit, read_commit
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
 from deltamerge.protocol.table.features import check_writable
-from deltamerge.storage import AlreadyExists
+from deltamerge.storage import AlreadyExists, ObjectInfo
 
 __all__ = ["Committed", "Proposal", "commit", "delete_quietly"]
 
@@ -67,10 +68,14 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
     txn_id = str(uuid.uuid4())
     current = read
     for attempt in range(1, _ATTEMPTS + 1):
-        data = commit_bytes(proposal, read, current, isolation, int(time.time() * 1000), txn_id)
-        made = _put(current, data, txn_id)
-        if made is not None:
-            return Committed(current.advance(made), attempt)
+        try:
+            data = commit_bytes(proposal, read, current, isolation, int(time.time() * 1000), txn_id)
+        except UnicodeEncodeError as error:
+            raise _unreadable(current, str(error)) from error
+        after = _read_back(current, data)
+        file = _put(current, data, txn_id)
+        if file is not None:
+            return Committed(after.of_file(file), attempt)
         log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)
         current = _follow(current, proposal, isolation)
         time.sleep(random.uniform(0, 0.01) * min(attempt, 10))
@@ -82,7 +87,28 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
     )
 
 
-def _put(current: Snapshot, data: bytes, txn_id: str) -> CommitFile | None:
+def _read_back(current: Snapshot, data: bytes) -> Snapshot:
+    """The version that a commit makes, read from its bytes before they are written: no error may come after.
+
+    Raises InvalidArgumentError for a commit that nobody could read, UnsupportedTableError for one after which the table can't be.
+    """
+    file = ObjectInfo(commit_name(current.version + 1), len(data), 0, "")
+    try:
+        return current.advance(parse_commit(data, file, current.store))
+    except CorruptTableError as error:
+        raise _unreadable(current, error.detail) from error
+
+
+def _unreadable(current: Snapshot, cause: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "DELTAMERGE_UNREADABLE_COMMIT",
+        f"Nobody could read this commit of {current.store.url}. Nothing was committed. {cause}",
+        parameters={"tableName": current.store.url, "version": current.version + 1},
+        hint="Shorten the texts of the conditions, pass long lists of values as a table, and leave out what is no Unicode.",
+    )
+
+
+def _put(current: Snapshot, data: bytes, txn_id: str) -> ObjectInfo | None:
     """Write the version after `current`; None when another transaction has taken it.
 
     A store may report a failure, or that the name is taken, although the write went through: whose commit it is, its transaction
@@ -92,7 +118,7 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> CommitFile | None:
     store, name = current.store, commit_name(current.version + 1)
     failure: StorageError | None = None
     try:
-        return parse_commit(data, store.put_if_absent(name, data), store)
+        return store.put_if_absent(name, data)
     except AlreadyExists:
         pass
     except StorageError as error:
@@ -108,7 +134,7 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> CommitFile | None:
         raise _unknown(current, failure) from unread
     if found is None and failure is not None:
         raise failure
-    return found if found is not None and found.info.get("txnId") == txn_id else None
+    return found.file if found is not None and found.info.get("txnId") == txn_id else None
 
 
 def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> Snapshot:

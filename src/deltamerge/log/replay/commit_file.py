@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.replay.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, file_keys, table_of
-from deltamerge.log.replay.paths import canonical_paths
+from deltamerge.log.replay.paths import canonical_path, canonical_paths
 from deltamerge.log.replay.segment import commit_version, compacted_range
 from deltamerge.log.stats.struct import whole
 from deltamerge.protocol.table.actions import (
@@ -196,6 +196,8 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
                 removes.append(_required(value["remove"], "path"))
                 order.append(False)
             elif (action := parse_action(value)) is not None:
+                if isinstance(action, CdcFile):
+                    canonical_path(action.path)  # refuses what leads out of the table
                 others.append(action)
     except UNPARSABLE as error:
         raise _corrupt(info.name, number, cause_of(error), store) from error

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from deltamerge.errors import AnalysisError, CorruptTableError, StorageError
 from deltamerge.log.replay.commit_file import listed_again
@@ -90,6 +92,7 @@ def differences_of(store: Store, checksum: ObjectInfo | None, snapshot: Snapshot
             "tableSizeBytes": (int(value["tableSizeBytes"]), snapshot.files.total_bytes),
             "protocol": (protocol, snapshot.protocol),
             "metadata": (_essence(metadata), _essence(snapshot.metadata)),
+            **_told_of_rows(value, snapshot),
         }
     except NotFound:
         return []
@@ -97,6 +100,21 @@ def differences_of(store: Store, checksum: ObjectInfo | None, snapshot: Snapshot
         log.warning("%s of %s is passed over: %s", checksum.name, store.url, error)
         return []
     return [name for name, (theirs, ours) in pairs.items() if theirs != ours]
+
+
+def _told_of_rows(value: Mapping[str, Any], snapshot: Snapshot) -> dict[str, tuple[object, object]]:
+    """What a checksum may tell besides: of deletion vectors, and transactions and metadata domains that the state must have."""
+    found: dict[str, tuple[object, object]] = {}
+    counts = [value.get("numDeletionVectorsOpt"), value.get("numDeletedRecordsOpt")]
+    if None not in counts:
+        found["deletion vectors"] = (counts, list(snapshot.files.vectors))
+    txns = {txn["appId"]: int(txn["version"]) for txn in value.get("setTransactions") or ()}
+    found["setTransactions"] = (txns, {app: snapshot.txns[app].version for app in txns if app in snapshot.txns})
+    live = [domain for domain in value.get("domainMetadata") or () if not domain.get("removed")]
+    domains = {domain["domain"]: domain["configuration"] for domain in live}
+    known = {name: snapshot.domains[name].configuration for name in domains if name in snapshot.domains}
+    found["domainMetadata"] = (domains, known)
+    return found
 
 
 def _essence(metadata: Metadata) -> tuple[object, ...]:

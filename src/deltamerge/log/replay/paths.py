@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from posixpath import normpath
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +29,7 @@ class PathEscapes(ValueError):
 def canonical_path(path: str) -> str:
     """The one spelling of a path in the log: percent-encoded, without dot segments, local files without a scheme.
 
-    Raises PathEscapes for a relative path that leads out of the table.
+    Raises PathEscapes for a path, relative or opaque, that leads out of the table.
     """
     if _PLAIN.fullmatch(path) and "/." not in path and "//" not in path and path[0] not in "./":
         return path
@@ -39,8 +39,10 @@ def canonical_path(path: str) -> str:
         scheme = found[1].lower()
         prefix = "" if scheme == "file" else f"{_SAME.get(scheme, scheme)}://{found[2] or ''}"
         rest = found[3]
-        if not rest.startswith("/"):
-            return path  # an opaque URI: only it itself
+        if not rest.startswith("/"):  # an opaque URI: only it itself
+            if ".." in unquote(rest).split("/"):
+                raise PathEscapes(path)
+            return path
     rest = quote(unquote_to_bytes(rest), safe="/=~")
     rest = normpath(re.sub("/{2,}", "/", rest))
     if not found and (rest in ("..", ".") or rest.startswith("../")):

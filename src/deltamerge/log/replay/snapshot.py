@@ -94,6 +94,11 @@ class Snapshot:
             domains=_domains(self.domains, commit.domains),
         )
 
+    def of_file(self, file: ObjectInfo) -> Snapshot:
+        """The same version, whose commit file is this one."""
+        made = self.timestamp if self.in_commit_timestamps else file.modified
+        return replace(self, tip=file, timestamp=made)
+
 
 def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
     """Replay a segment. Raises CorruptTableError, UnsupportedTableError."""

@@ -16,13 +16,14 @@ from deltamerge.errors import (
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,
     ConcurrentWriteError,
+    InvalidArgumentError,
     ProtocolChangedError,
     StorageError,
     UnsupportedTableError,
 )
 from deltamerge.log.commit import transaction as module
 from deltamerge.log.commit.conflict import ReadSet
-from deltamerge.log.commit.transaction import Proposal, commit, delete_quietly
+from deltamerge.log.commit.transaction import Proposal, commit, delete_quietly, discarding
 from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.segment import commit_name
 from deltamerge.log.replay.snapshot import Snapshot
@@ -290,3 +291,15 @@ def test_a_proposal_names_what_it_removes() -> None:
     assert proposal.removed_keys == {"a", "b\0u\0v\x001"}
     assert proposal.has(RemoveFile)
     assert not proposal.has(Metadata)
+
+
+@pytest.mark.parametrize("text", ["x" * 20_000_100, "\ud800"])
+def test_a_commit_that_nobody_could_read_is_never_made(tmp_path: Path, text: str) -> None:
+    store = create(tmp_path)
+    (tmp_path / "new.parquet").write_bytes(b"rows")
+    with pytest.raises(InvalidArgumentError, match="Nothing was committed") as caught, discarding(load(store), ["new.parquet"]):
+        commit(load(store), append("new.parquet", parameters={"predicate": text}))
+    assert caught.value.condition == "DELTAMERGE_UNREADABLE_COMMIT"
+    assert store.info(commit_name(1)) is None
+    assert load(store).version == 0
+    assert commit(load(store), append("other.parquet")).version == 1

@@ -6,6 +6,7 @@ import json
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,35 @@ def test_a_contradiction_is_told(tmp_path: Path, key: str, caplog: pytest.LogCap
     with caplog.at_level(logging.WARNING, "deltamerge.log"):
         assert paths(load(store)) == ["a"]
     assert f"differs from its checksum file in {key}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        ({"txn": {"appId": "i", "version": 6}}, "setTransactions"),
+        ({"domainMetadata": {"domain": "d", "configuration": "2", "removed": False}}, "domainMetadata"),
+        (add("a", deletionVector={**building.vector("x"), "cardinality": 7}), "deletion vectors"),
+    ],
+)
+def test_a_shortened_commit_is_told_by_whatever_it_lost(tmp_path: Path, lost: dict[str, Any], told: str) -> None:
+    old = {"domainMetadata": {"domain": "d", "configuration": "1", "removed": False}}
+    store = create(tmp_path, add("a"), {"txn": {"appId": "i", "version": 5}}, old)
+    building.commit(tmp_path, 1, {"commitInfo": {}}, lost)
+    whole = load(store)
+    features = frozenset({"deletionVectors"})
+    value = checksum_value(replace(whole, protocol=Protocol(3, 7, features, features)))
+    store.put(checksum_name(1), json.dumps({**value, "protocol": whole.protocol.to_json()["protocol"]}).encode())
+    assert load(store).contradicted == ()
+    building.commit(tmp_path, 1, {"commitInfo": {}})
+    assert told in load(store).contradicted
+
+
+def test_a_checksum_need_not_tell_all_transactions(tmp_path: Path) -> None:
+    store = create(tmp_path, add("a"), {"txn": {"appId": "i", "version": 5}}, {"txn": {"appId": "expired", "version": 1}})
+    value = checksum_value(load(store))
+    value["setTransactions"] = value["setTransactions"][:1]
+    store.put(checksum_name(0), json.dumps(value).encode())
+    assert load(store).contradicted == ()
 
 
 @pytest.mark.parametrize("kept", [False, True])
