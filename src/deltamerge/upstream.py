@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 _EMPTY = "deltamerge.write(spark.createDataFrame([], schema), path, partition_by=.., properties=..)"
 _COPY = ", or copy the rows: deltamerge.write(deltamerge.read(spark, path, {}=..), other_path)"
-_RESTORE = ", or delta-rs: deltalake.DeltaTable(path).restore({})"
 _FEATURES = ", or delta-rs: deltalake.DeltaTable(path).alter.add_feature(..)"
 
 # What to use for each, besides delta-spark itself.
@@ -22,8 +21,6 @@ MISSING = {
     "optimize": ", or delta-rs: deltalake.DeltaTable(path).optimize.compact() or .optimize.z_order(columns)",
     "vacuum": ", or delta-rs: deltalake.DeltaTable(path).vacuum(retention_hours, dry_run=False)",
     "generate": ", or delta-rs: deltalake.DeltaTable(path).generate()",
-    "restoreToVersion": _RESTORE.format("version"),
-    "restoreToTimestamp": _RESTORE.format("timestamp"),
     "clone": _COPY.replace(", {}=..", ""),
     "cloneAtVersion": _COPY.format("version"),
     "cloneAtTimestamp": _COPY.format("timestamp"),

@@ -12,10 +12,13 @@ from deltamerge.spark.sql.literals import Arguments, with_arguments
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
 from deltamerge.spark.sql.variables import with_variables
+from deltamerge.statements.restore import parse_restore
 from deltamerge.statements.statement import Parser, Statement
 
 # By the words that a statement begins with.
-_PARSERS: Mapping[tuple[str, ...], Parser] = {}
+_PARSERS: Mapping[tuple[str, ...], Parser] = {
+    ("RESTORE",): parse_restore,
+}
 
 
 def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Frame:

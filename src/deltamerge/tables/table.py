@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pyspark.sql import DataFrame, SparkSession
 
+from deltamerge.commands.layout.restore import restore_table, restored_frame
 from deltamerge.commands.rows.dml import delete_rows, update_rows
 from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.describe import detail_table, frame_of, history_table
 from deltamerge.exceptions import catchable
+from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.read.catalog import table_named
 from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, expression_of, names_of
@@ -168,6 +171,27 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
             None if closeMissing is None else expression_of(closeMissing, "'closeMissing' in mergeHistory"),
         )
         return merge_history(self._spark, self._log, source, history, self._known_schema).to_frame(self._spark)
+
+    @catchable
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Make a new version that has the rows, the schema and the properties of an older one.
+
+        One row: table_size_after_restore, num_of_files_after_restore, num_removed_files, num_restored_files,
+        removed_files_size, restored_files_size; sizes in bytes. No row where `version` is the newest one.
+        Raises AnalysisException for a version that is not there or older than removed files are kept, IllegalArgumentException
+        when data files are gone. As delta-spark's RESTORE.
+        """
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise ValueError(f"version needs to be an int but got '{type(version)!s}'.")
+        return restored_frame(self._spark, restore_table(self._spark, self._log, version=version))
+
+    @catchable
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """As `restoreToVersion`, with the version that was the newest at a time such as '2024-01-31 12:00:00'."""
+        if not isinstance(timestamp, str):
+            raise ValueError(f"timestamp needs to be a string but got '{type(timestamp)!s}'.")
+        found = milliseconds(timestamp, time_zone(self._spark))
+        return restored_frame(self._spark, restore_table(self._spark, self._log, timestamp=found))
 
     @property
     def _qualifier(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -111,8 +112,13 @@ def _history_row(commit: CommitFile) -> dict[str, Any]:
     }
 
 
-def _texts(values: Mapping[str, Any] | None) -> list[tuple[str, str]] | None:
-    return None if values is None else [(key, str(value)) for key, value in values.items()]
+def _texts(values: Mapping[str, Any] | None) -> list[tuple[str, str | None]] | None:
+    return None if values is None else [(key, _text(value)) for key, value in values.items()]
+
+
+def _text(value: Any) -> str | None:
+    """A JSON value as text: a string as it is."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
 def _moment(milliseconds: int) -> datetime:

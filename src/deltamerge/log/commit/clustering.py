@@ -10,6 +10,7 @@ import json
 from deltamerge.errors import CorruptTableError, restore_action
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.types import StructField, StructType
+from deltamerge.protocol.table.actions import DomainMetadata
 
 _DOMAIN = "delta.clustering"
 
@@ -37,6 +38,15 @@ def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
 def clustering_names(snapshot: Snapshot) -> list[str]:
     """The clustering columns by logical names, as SQL has them. Raises CorruptTableError."""
     return [".".join(_logical(snapshot.schema, path)) for path in clustering_columns(snapshot)]
+
+
+def clustering_changes(newest: Snapshot, target: Snapshot) -> list[DomainMetadata]:
+    """What makes a table clustered as it was in another version; [] where neither says anything. Raises CorruptTableError."""
+    if _DOMAIN not in newest.domains and _DOMAIN not in target.domains:
+        return []
+    names = [list(path) for path in clustering_columns(target)]
+    value = {"clusteringColumns": names, "domainName": _DOMAIN}
+    return [DomainMetadata(_DOMAIN, json.dumps(value, separators=(",", ":"), ensure_ascii=False))]
 
 
 def _logical(schema: StructType, path: tuple[str, ...]) -> list[str]:

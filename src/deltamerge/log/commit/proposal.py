@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.replay.files import file_key
@@ -14,15 +15,20 @@ from deltamerge.storage.location import is_absolute
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a transaction wants to commit: its actions, what it read, and what history shall say of it."""
+    """What a transaction wants to commit: its actions, what it read, and what history shall say of it.
+
+    `parameters` are JSON values: most of delta-spark's are texts, which may hold JSON themselves. `despite_append_only` is for
+    what may remove files even from a table that only allows appends.
+    """
 
     operation: str
     actions: Sequence[Action]
     read: ReadSet = field(default_factory=ReadSet)
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
     engine: str = "deltamerge"
+    despite_append_only: bool = False
 
     @property
     def removed_keys(self) -> frozenset[str]:

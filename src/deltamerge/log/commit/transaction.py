@@ -171,7 +171,7 @@ def _unknown(current: Snapshot, error: StorageError) -> CommitStateUnknownError:
 
 def _isolation(read: Snapshot, proposal: Proposal) -> Isolation:
     files = [a for a in proposal.actions if isinstance(a, AddFile | RemoveFile)]
-    if files and not any(a.data_change for a in files):
+    if not proposal.actions or (files and not any(a.data_change for a in files)):
         return Isolation.SNAPSHOT
     level = read.properties.values.get("delta.isolationLevel", "Serializable")
     return Isolation.WRITE_SERIALIZABLE if level.lower() == "writeserializable" else Isolation.SERIALIZABLE
@@ -179,7 +179,7 @@ def _isolation(read: Snapshot, proposal: Proposal) -> Isolation:
 
 def _check_append_only(read: Snapshot, proposal: Proposal) -> None:
     removes = any(isinstance(a, RemoveFile) and a.data_change for a in proposal.actions)
-    if removes and read.properties.append_only:
+    if removes and not proposal.despite_append_only and read.properties.append_only:
         raise UnsupportedTableError(
             "DELTA_CANNOT_MODIFY_APPEND_ONLY",
             f"The table {read.store.url} only allows appends.",

@@ -150,8 +150,26 @@ def with_marks(metadata: Metadata, names: Iterable[str], added: Iterable[AddFile
                 marks[identity.name] = mark
     if not marks:
         return metadata
+    return replace(metadata, schema_string=schema_json(_with_marks(schema, marks)))
+
+
+def with_later_marks(schema: StructType, later: StructType) -> StructType:
+    """A schema whose identity columns have used up what those of another one, by physical names, have. The very same object if
+    none has used more there. Raises ArithmeticDataError.
+    """
+    before, after = ({field.name: field.physical_name for field in fields} for fields in (schema, later))
+    used = {after[identity.name]: identity.mark for identity in identity_columns(later) if identity.mark is not None}
+    marks = {}
+    for identity in identity_columns(schema):
+        mark = used.get(before[identity.name])
+        if mark is not None and (moved := identity.moved(mark)) is not None:
+            marks[identity.name] = moved
+    return _with_marks(schema, marks) if marks else schema
+
+
+def _with_marks(schema: StructType, marks: Mapping[str, int]) -> StructType:
     fields = (replace(f, metadata={**f.metadata, _MARK: marks[f.name]}) if f.name in marks else f for f in schema)
-    return replace(metadata, schema_string=schema_json(StructType(tuple(fields))))
+    return StructType(tuple(fields))
 
 
 def _moved(identity: Identity, physical_name: str, statistics: Iterable[Mapping[str, Mapping[str, int]]]) -> int | None:

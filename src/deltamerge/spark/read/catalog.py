@@ -55,15 +55,15 @@ def table_named(spark: Session, name: Sequence[str]) -> NamedTable:
     )
 
 
-def target_named(spark: Session, name: Sequence[str]) -> NamedTable:
-    """The Delta table of this name, to merge into it. Raises AnalysisError for any other, and for what is not there."""
+def target_named(spark: Session, name: Sequence[str], operation: str = "MERGE") -> NamedTable:
+    """The Delta table of this name, for an operation that changes it. Raises AnalysisError for any other, and for none."""
     found = delta_named(spark, name)
     if isinstance(found, NamedTable):
         return found
     raise AnalysisError(
         "DELTA_TABLE_ONLY_OPERATION",
-        f"{sql_name(name)} is not a Delta table: {found.reason} MERGE is only supported for Delta tables.",
-        parameters={"tableName": sql_name(name), "operation": "MERGE"},
+        f"{sql_name(name)} is not a Delta table: {found.reason} {operation} is only supported for Delta tables.",
+        parameters={"tableName": sql_name(name), "operation": operation},
         hint=found.hint,
     )
 

@@ -27,11 +27,25 @@ def snapshot_at(spark: Session, path: str, version: str | None = None, timestamp
     """
     table, marked = open_table(spark, path), _AT.fullmatch(path)
     if marked is None or _exists(table):
-        return table.snapshot(_number(version), None if timestamp is None else _time(spark, timestamp))
+        return table.snapshot(_number(version), None if timestamp is None else time_of(spark, timestamp))
     if version is not None or timestamp is not None:
         raise several_times()
     path, number, moment = marked.groups()
     return open_table(spark, path).snapshot(_number(number), None if moment is None else _compact_time(spark, moment))
+
+
+def time_of(spark: Session, expression: str, condition: str = "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT") -> int:
+    """The time in ms that Spark makes of an expression, in the session's time zone. Raises AnalysisError with `condition`."""
+    query = f"SELECT unix_millis(TRY_CAST({expression} AS TIMESTAMP))"
+    ((found,),) = query_frame(spark, query).collect()
+    if found is None:
+        raise AnalysisError(
+            condition,
+            f"The time travel timestamp expression {expression} is invalid: it can't be cast to a timestamp.",
+            parameters={"expr": expression},
+            hint="Give a time as in TIMESTAMP AS OF '2024-01-31 12:00:00'.",
+        )
+    return int(found)
 
 
 def several_times() -> AnalysisError:
@@ -60,20 +74,6 @@ def _number(version: str | None) -> int | None:
         parameters={"timeTravelKey": "versionAsOf"},
         hint="Give a version as in VERSION AS OF 1.",
     )
-
-
-def _time(spark: Session, expression: str) -> int:
-    """The time in ms that Spark makes of an expression, in the session's time zone."""
-    query = f"SELECT unix_millis(TRY_CAST({expression} AS TIMESTAMP))"
-    ((found,),) = query_frame(spark, query).collect()
-    if found is None:
-        raise AnalysisError(
-            "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT",
-            f"The time travel timestamp expression {expression} is invalid: it can't be cast to a timestamp.",
-            parameters={"expr": expression},
-            hint="Give a time as in TIMESTAMP AS OF '2024-01-31 12:00:00'.",
-        )
-    return int(found)
 
 
 def _compact_time(spark: Session, digits: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from deltamerge.errors import ParseError
-from deltamerge.spark.sql.lexer import NoTokenError, Token, is_name, lexed
+from deltamerge.spark.sql.lexer import Kind, NoTokenError, Token, is_name, lexed, string_value
 from deltamerge.spark.sql.text import keyword_at, makes_name, opened
 
 T = TypeVar("T")
@@ -122,6 +122,24 @@ class Reader:
         if self.sees("("):
             raise self.error("COLUMN_ALIASES_NOT_ALLOWED", "Column aliases are not allowed in MERGE")
         return found
+
+    def string(self) -> str | None:
+        """The value of a string, None where none stands. Raises ParseError for one whose value depends on Spark's version."""
+        if self.done or self._token.kind is not Kind.STRING:
+            return None
+        found = string_value(self._token)
+        if found is None:
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a plain string expected")
+        self._at += 1
+        return found
+
+    def whole_number(self) -> int:
+        """A whole number as digits, also within a string. Raises ParseError."""
+        text = None if self.done else (string_value(self._token) if self._token.kind is Kind.STRING else self._token.text)
+        if text is None or not text.isascii() or not text.isdecimal():
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a whole number expected")
+        self._at += 1
+        return int(text)
 
     def enclosed(self) -> str:
         """The text between a parenthesis and its partner."""

@@ -10,7 +10,7 @@ import pytest
 
 from deltamerge.commands.table.describe import detail_table
 from deltamerge.errors import CorruptTableError
-from deltamerge.log.commit.clustering import clustering_columns, clustering_names
+from deltamerge.log.commit.clustering import clustering_changes, clustering_columns, clustering_names
 from deltamerge.log.replay.snapshot import Snapshot
 from tests.unit.log.building import create, load
 
@@ -45,6 +45,17 @@ def test_names_are_lists_of_parts_or_texts(tmp_path: Path, names: list[Any], pat
 
 def test_a_table_without_the_domain_is_not_clustered(tmp_path: Path) -> None:
     assert clustering_columns(clustered(tmp_path, {"clusteringColumns": [["a"]]}, removed=True)) == []
+
+
+def test_another_version_s_clustering_is_written_where_either_has_one(tmp_path: Path) -> None:
+    by_a = clustered(tmp_path / "a", {"clusteringColumns": [["a"]]})
+    plain = clustered(tmp_path / "p", {"clusteringColumns": [["a"]]}, removed=True)
+    domain = {"clusteringColumns": [["a"]], "domainName": "delta.clustering"}
+    assert clustering_changes(plain, plain) == []
+    assert [json.loads(change.configuration) for change in clustering_changes(plain, by_a)] == [domain]
+    assert [json.loads(change.configuration) for change in clustering_changes(by_a, plain)] == [
+        {**domain, "clusteringColumns": []}
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusteringColumns": [5]}'])

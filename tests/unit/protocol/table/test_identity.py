@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from deltamerge.errors import AnalysisError, ArithmeticDataError, CorruptTableError
 from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, parse_schema, schema_json
 from deltamerge.protocol.table.actions import AddFile, Metadata
-from deltamerge.protocol.table.identity import Identity, check_update, identity_columns, unnamed, with_marks
+from deltamerge.protocol.table.identity import (
+    Identity,
+    check_update,
+    identity_columns,
+    unnamed,
+    with_later_marks,
+    with_marks,
+)
 
 KEYS = {"delta.identity.start": 10, "delta.identity.step": 3, "delta.identity.allowExplicitInsert": False}
 
@@ -90,3 +97,11 @@ def test_who_may_give_values() -> None:
     check_update(always, [("v",), ("st", "id")])
     with pytest.raises(AnalysisError, match="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"):
         check_update(by_default, [("v",), ("id",)])
+
+
+@pytest.mark.parametrize(("mark", "later", "next"), [(None, 16, 19), (13, 22, 25), (22, 13, 25), (13, None, 16)])
+def test_a_schema_takes_the_farther_mark(mark: int | None, later: int | None, next: int) -> None:
+    marked, other = (schema_of(**({} if m is None else {"highWaterMark": m})) for m in (mark, later))
+    found = with_later_marks(marked, other)
+    assert identity_columns(found)[0].next == next
+    assert (found is marked) == (later is None or (mark is not None and mark >= later))
