@@ -19,7 +19,6 @@ MISSING = {
     "replace": ', or overwrite the rows: deltamerge.write(df, path, mode="overwrite"). The table keeps its schema',
     "convertToDelta": ", or delta-rs: deltalake.convert_to_deltalake(path)",
     "optimize": ", or delta-rs: deltalake.DeltaTable(path).optimize.compact() or .optimize.z_order(columns)",
-    "vacuum": ", or delta-rs: deltalake.DeltaTable(path).vacuum(retention_hours, dry_run=False)",
     "generate": ", or delta-rs: deltalake.DeltaTable(path).generate()",
     "clone": _COPY.replace(", {}=..", ""),
     "cloneAtVersion": _COPY.format("version"),

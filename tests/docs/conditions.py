@@ -30,6 +30,8 @@ OTHER_NAMES = frozenset(
         "SCHEMA_CHANGE",
         "SPARK_LOCAL_IP",
         "SPARK_LOCAL_REMOTE",
+        "SYSTEM_TIME",
+        "SYSTEM_VERSION",
         "UNSUPPORTED_GENERATOR",
         "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
     }

@@ -14,10 +14,12 @@ from deltamerge.spark.sql.text import tokens_of
 from deltamerge.spark.sql.variables import with_variables
 from deltamerge.statements.restore import parse_restore
 from deltamerge.statements.statement import Parser, Statement
+from deltamerge.statements.vacuum import parse_vacuum
 
 # By the words that a statement begins with.
 _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("RESTORE",): parse_restore,
+    ("VACUUM",): parse_vacuum,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,6 +26,14 @@ class ObjectInfo:
     size: int
     modified: int
     etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Objects, and folders with when their content last changed. Only disks have folders of their own."""
+
+    files: Sequence[ObjectInfo] = ()
+    folders: Sequence[ObjectInfo] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +97,16 @@ class Store(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove the object; no error when it is gone."""
+        ...
+
+    def walk(self, is_hidden: Callable[[str], bool]) -> Iterator[Listing]:
+        """All objects and folders below the root, in parts; what has a hidden base name is left out with all below it."""
+        ...
+
+    def delete_all(self, names: Sequence[str]) -> int:
+        """Remove objects, many at once; how many were there, as far as the store tells."""
+        ...
+
+    def delete_empty_folders(self, names: Sequence[str]) -> int:
+        """Remove folders in which nothing is, in this order, and return how many; the others stay."""
         ...

@@ -9,13 +9,15 @@ import contextlib
 import errno
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from deltamerge.disk import SYNC, make_folder, sync_folders, with_folders_above
 from deltamerge.errors import CommitStateUnknownError, StorageError
-from deltamerge.storage.base import AlreadyExists, NotFound, ObjectInfo, StoreSpec
+from deltamerge.storage.base import AlreadyExists, Listing, NotFound, ObjectInfo, StoreSpec
 
+_AT_ONCE = 8
 # Answers of a network file system to a request that it may have served, or may serve yet.
 _UNANSWERED = frozenset({errno.EIO, errno.ETIMEDOUT, errno.ESTALE})
 
@@ -113,6 +115,53 @@ class LocalStore:
             return
         except OSError as error:
             raise _refused("delete", target, error) from error
+
+    def walk(self, is_hidden: Callable[[str], bool]) -> Iterator[Listing]:
+        folders = [""]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            while folders:
+                below: list[str] = []
+                for listing in pool.map(lambda folder: self._scanned(folder, is_hidden), folders):
+                    below += [folder.name for folder in listing.folders]
+                    yield listing
+                folders = below
+
+    def _scanned(self, folder: str, is_hidden: Callable[[str], bool]) -> Listing:
+        """What is directly in a folder. A link to a folder is neither followed nor told: what is behind it may be anybody's."""
+        files, folders = [], []
+        try:
+            with os.scandir(self._root / folder) as entries:
+                for entry in entries:
+                    name = f"{folder}/{entry.name}" if folder else entry.name
+                    with contextlib.suppress(FileNotFoundError):
+                        if is_hidden(entry.name):
+                            continue
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(_info(name, entry.stat()))
+                        elif entry.is_file():
+                            files.append(_info(name, entry.stat()))
+        except (FileNotFoundError, NotADirectoryError):
+            return Listing()
+        except OSError as error:
+            raise _refused("list", self._root / folder, error) from error
+        return Listing(files, folders)
+
+    def delete_all(self, names: Sequence[str]) -> int:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return sum(pool.map(self._was_deleted, names))
+
+    def _was_deleted(self, name: str) -> bool:
+        there = os.path.lexists(self._root / name)
+        self.delete(name)
+        return there
+
+    def delete_empty_folders(self, names: Sequence[str]) -> int:
+        gone = 0
+        for name in names:
+            with contextlib.suppress(OSError):
+                (self._root / name).rmdir()
+                gone += 1
+        return gone
 
 
 def _info(name: str, stat: os.stat_result) -> ObjectInfo:

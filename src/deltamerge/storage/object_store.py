@@ -11,7 +11,8 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +21,7 @@ import obstore
 from obstore import exceptions as oe
 
 from deltamerge.errors import CommitStateUnknownError, StorageError
-from deltamerge.storage.base import AlreadyExists, NotFound, ObjectInfo, StoreSpec
+from deltamerge.storage.base import AlreadyExists, Listing, NotFound, ObjectInfo, StoreSpec
 from deltamerge.storage.clients import client, region_of
 from deltamerge.storage.credentials import SECRETS, Options
 from deltamerge.storage.elsewhere import Told
@@ -28,6 +29,7 @@ from deltamerge.storage.location import S3, Location
 
 _PAGE = 1_000
 _ATTEMPTS = 8
+_AT_ONCE = 8
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 # What obstore raises is in part Python's own: FileNotFoundError is what every store's "not found" comes out as.
 _FAILURES = (oe.BaseError, OSError)
@@ -176,6 +178,35 @@ class ObjectStore:
             return
         except _FAILURES as error:
             raise self._refused("delete", name, error) from None
+
+    def walk(self, is_hidden: Callable[[str], bool]) -> Iterator[Listing]:
+        try:
+            for page in obstore.list(self._client, self._prefix or None, chunk_size=_PAGE):
+                infos = [self._info(meta) for meta in page]
+                yield Listing([info for info in infos if not any(map(is_hidden, info.name.split("/")))])
+        except FileNotFoundError:
+            return
+        except _FAILURES as error:
+            raise self._refused("list", "", error) from None
+
+    def delete_all(self, names: Sequence[str]) -> int:
+        pages = [names[start : start + _PAGE] for start in range(0, len(names), _PAGE)]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return sum(pool.map(self._delete_page, pages))
+
+    def _delete_page(self, names: Sequence[str]) -> int:
+        try:
+            obstore.delete(self._client, [self._prefix + name for name in names])
+        except FileNotFoundError:
+            for name in names:
+                self.delete(name)
+        except _FAILURES as error:
+            raise self._refused("delete", names[0], error) from None
+        return len(names)
+
+    def delete_empty_folders(self, names: Sequence[str]) -> int:
+        """Nothing: a store has no folders."""
+        return 0
 
     def _written(self, name: str, data: bytes) -> ObjectInfo | None:
         """The object if it is there, None if it is not. Raises AlreadyExists when it is another writer's."""

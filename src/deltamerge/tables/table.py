@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType as SparkStructType
 
 from deltamerge.commands.layout.restore import restore_table, restored_frame
+from deltamerge.commands.layout.vacuum import vacuum_table
 from deltamerge.commands.rows.dml import delete_rows, update_rows
 from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.describe import detail_table, frame_of, history_table
@@ -192,6 +194,17 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
             raise ValueError(f"timestamp needs to be a string but got '{type(timestamp)!s}'.")
         found = milliseconds(timestamp, time_zone(self._spark))
         return restored_frame(self._spark, restore_table(self._spark, self._log, timestamp=found))
+
+    @catchable
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """Delete files that no version of the last `retentionHours` needs, `delta.deletedFileRetentionDuration` without them.
+
+        What was written within that time is never deleted. Empty folders as old are deleted, too. Returns a frame without rows
+        and columns. Raises IllegalArgumentException for a time that is negative, or shorter than the table's while
+        `spark.databricks.delta.retentionDurationCheck.enabled` is true. As delta-spark's VACUUM.
+        """
+        vacuum_table(self._spark, self._log, None if retentionHours is None else float(retentionHours))
+        return self._spark.createDataFrame([], SparkStructType([]))
 
     @property
     def _qualifier(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deltamerge.errors import StorageError
-from deltamerge.storage import AlreadyExists, NotFound, StoreSpec
+from deltamerge.storage import AlreadyExists, Listing, NotFound, StoreSpec
 from deltamerge.storage import local as module
 from deltamerge.storage.local import LocalStore
 
@@ -362,3 +362,28 @@ def test_a_refused_call_is_a_storage_error(store: LocalStore, monkeypatch: pytes
         patch.setattr(Path, method, failing(errno.EACCES))
         with pytest.raises(StorageError, match="Permission denied"):
             getattr(store, call)("a")
+
+
+def test_a_walk_tells_all_files_and_folders_but_hidden_ones(tmp_path: Path, store: LocalStore) -> None:
+    for name in ("a", "b/c", "b/_d", "_e/f", "g/h/i"):
+        store.put(name, b"x")
+    (tmp_path / "empty").mkdir()
+    found = list(store.walk(lambda name: name.startswith("_")))
+    assert sorted(file.name for listing in found for file in listing.files) == ["a", "b/c", "g/h/i"]
+    assert sorted(folder.name for listing in found for folder in listing.folders) == ["b", "empty", "g", "g/h"]
+    assert list(LocalStore(str(tmp_path / "nothing")).walk(lambda _: False)) == [Listing()]
+
+
+def test_many_files_are_deleted_and_counted_if_they_were_there(tmp_path: Path, store: LocalStore) -> None:
+    for name in ("a", "b/c", "d"):
+        store.put(name, b"x")
+    (tmp_path / ".a.crc").write_bytes(b"x")
+    assert store.delete_all(["a", "b/c", "gone", "a/within"]) == 2
+    assert names_in(tmp_path) == ["b", "d"]
+
+
+def test_only_empty_folders_are_deleted(tmp_path: Path, store: LocalStore) -> None:
+    store.put("b/c", b"x")
+    (tmp_path / "a" / "within").mkdir(parents=True)
+    assert store.delete_empty_folders(["a/within", "a", "b", "gone"]) == 2
+    assert names_in(tmp_path) == ["b"]

@@ -219,3 +219,22 @@ def test_a_virtual_host_names_the_bucket() -> None:
     store = open_store("s3://bucket/t", options)
     assert isinstance(store, ObjectStore)
     assert "https://bucket.host:9000" in str(store._client.config)
+
+
+def test_a_walk_tells_all_objects_but_what_is_hidden(store: Store) -> None:
+    for name in ("a", "b/c d%/e", "b/_f", "_g/h"):
+        store.put(name, b"x")
+    found = list(store.walk(lambda name: name.startswith("_")))
+    assert sorted(file.name for listing in found for file in listing.files) == ["a", "b/c d%/e"]
+    assert next(iter(store.walk(lambda _: True))).files == []
+
+
+def test_many_objects_are_deleted_by_few_requests(server: S3Server, bucket: str, store: Store) -> None:
+    names = [f"p=a %{n}/x" for n in range(5)]
+    for name in (*names, "kept"):
+        store.put(name, b"x")
+    with server.counting() as requests:
+        assert store.delete_all(names) == 5
+    assert len(requests) == 1
+    assert server.keys(bucket) == ["some/table/kept"]
+    assert (store.delete_all([]), store.delete_empty_folders(["p"])) == (0, 0)

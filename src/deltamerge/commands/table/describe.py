@@ -71,7 +71,7 @@ def detail_table(snapshot: Snapshot) -> pa.Table:
         "id": metadata.id,
         "name": metadata.name,
         "description": metadata.description,
-        "location": _location(snapshot.store.url),
+        "location": location_text(snapshot.store.url),
         "createdAt": None if metadata.created_time is None else _moment(metadata.created_time),
         "lastModified": _moment(snapshot.timestamp),
         "partitionColumns": list(metadata.partition_columns),
@@ -89,6 +89,11 @@ def detail_table(snapshot: Snapshot) -> pa.Table:
 def frame_of(spark: Session, table: pa.Table) -> Frame:
     """An Arrow table as a DataFrame."""
     return spark.createDataFrame(table)
+
+
+def location_text(url: str) -> str:
+    """The place of a table as Hadoop writes it."""
+    return f"file:{url}" if url.startswith("/") else url
 
 
 def _history_row(commit: CommitFile) -> dict[str, Any]:
@@ -123,7 +128,3 @@ def _text(value: Any) -> str | None:
 
 def _moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _location(url: str) -> str:
-    return f"file:{url}" if url.startswith("/") else url

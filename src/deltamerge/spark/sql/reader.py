@@ -5,6 +5,7 @@ Must not know any statement, table or session.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -140,6 +141,16 @@ class Reader:
             raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a whole number expected")
         self._at += 1
         return int(text)
+
+    def number(self) -> float:
+        """A number, with a minus or none. Raises ParseError."""
+        negative = self.take("-")
+        try:
+            found = float(re.sub(r"(?i)(?:bd|[dflsy])$", "", "" if self.done else self._token.text))
+        except ValueError:
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a number expected") from None
+        self._at += 1
+        return -found if negative else found
 
     def enclosed(self) -> str:
         """The text between a parenthesis and its partner."""

@@ -1,0 +1,169 @@
+"""VACUUM: deletes files that no version within the retention needs, and folders in which nothing is.
+
+Everything is listed first, and only then the newest version is read: what a commit names by then stays. Nothing is deleted that
+was written within the retention, so what a writer has not committed stays, too. Stopped at any moment, it has deleted nothing
+but such files. Source: delta-spark's VacuumCommand and DeltaTableUtils.isHiddenDirectory. Times are in ms since 1970.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltamerge.commands.layout.needed import needed_names
+from deltamerge.errors import InvalidArgumentError
+from deltamerge.log.commit.transaction import Proposal, commit
+from deltamerge.log.commit.upkeep import after_commit
+from deltamerge.log.replay.load import check_sound
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.table.features import check_writable
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import engine_name, setting
+from deltamerge.storage import ObjectInfo
+from deltamerge.storage.location import scheme_of
+
+log = logging.getLogger("deltamerge.commands")
+
+CHECKED = "spark.databricks.delta.retentionDurationCheck.enabled"
+_LOGGED = "spark.databricks.delta.vacuum.logging.enabled"
+# Where delta-spark's log stores let a VACUUM be told in the log without being asked for it; "" is a local path.
+_LOGGED_SCHEMES = ("", "file", "wasb", "wasbs", "abfs", "abfss", "adl", "gs", "az", "azure")
+_HOUR = 3_600_000
+_PART = 10_000
+# Names that begin as hidden ones do and are none: these folders hold files of versions.
+_SEEN = ("_delta_index", "_change_data")
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuumed:
+    """What a VACUUM deleted, or would delete: names of files and of empty folders within the table, sizes in bytes.
+
+    `folders_seen` counts all folders, the table's own among them.
+    """
+
+    names: Sequence[str]
+    size: int
+    folders_seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    files: Sequence[ObjectInfo]
+    folders: Sequence[str]
+    folders_seen: int
+
+    @property
+    def vacuumed(self) -> Vacuumed:
+        names = sorted([*self.folders, *(file.name for file in self.files)])
+        return Vacuumed(names, sum(file.size for file in self.files), self.folders_seen)
+
+
+def vacuum_table(spark: Session, table: DeltaLog, retention_hours: float | None = None, dry_run: bool = False) -> Vacuumed:
+    """Delete what no version of the last `retention_hours` needs (None: of `delta.deletedFileRetentionDuration`).
+
+    Raises InvalidArgumentError for a shorter time than the table's, unless the session allows it, UnsupportedTableError,
+    StorageError; what was deleted by then was not needed either.
+    """
+    snapshot = table.snapshot()
+    check_writable(snapshot.protocol, snapshot.metadata, table.store.url)
+    check_sound(snapshot)
+    specified = None if retention_hours is None else round(retention_hours * _HOUR)
+    default = snapshot.properties.tombstone_retention
+    checked = setting(spark, CHECKED, "true").lower() != "false"
+    _check_retention(specified, default, checked)
+    retention = default if specified is None else specified
+    cutoff = int(time.time() * 1000) - retention
+    found = _unneeded(table, snapshot, cutoff, beyond_state=retention > default)
+    done = found.vacuumed
+    where = f"{len(found.files)} files ({done.size} bytes) and {len(found.folders)} empty folders of {table.store.url}"
+    if dry_run:
+        log.info("would delete %s", where)
+        return done
+    log.info("deleting %s", where)
+    parameters: dict[str, Any] = {"retentionCheckEnabled": checked, "defaultRetentionMillis": default}
+    if specified is not None:
+        parameters["specifiedRetentionMillis"] = specified
+    metrics = {"numFilesToDelete": len(done.names), "sizeOfDataToDelete": done.size}
+    _tell(spark, table, "VACUUM START", parameters, metrics)
+    try:
+        deleted = _deleted(table, found)
+    except BaseException:
+        _tell(spark, table, "VACUUM END", {"status": "FAILED"}, {})
+        raise
+    ended = {"numDeletedFiles": deleted, "numVacuumedDirectories": found.folders_seen}
+    _tell(spark, table, "VACUUM END", {"status": "COMPLETED"}, ended)
+    log.info("deleted %d files and folders of %s", deleted, table.store.url)
+    return done
+
+
+def _check_retention(specified: int | None, default: int, checked: bool) -> None:
+    if specified is not None and specified < 0:
+        raise InvalidArgumentError(
+            "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE",
+            f"Retention period for Vacuum can't be less than 0 hours, found {specified / _HOUR:g}.",
+            parameters={"retentionHours": specified / _HOUR},
+        )
+    if specified is None or specified >= default or not checked:
+        return
+    raise InvalidArgumentError(
+        "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
+        f"A retention period of {specified / _HOUR:g} hours is shorter than the table's {default / _HOUR:g} hours: files that a "
+        "running write has made, and those of versions that are still read, may be deleted.",
+        parameters={"configuredRetentionHours": -(-default // _HOUR), "retentionHours": specified / _HOUR},
+        hint=f"Use at least {-(-default // _HOUR)} hours. If nothing writes or reads older versions, set {CHECKED} to false.",
+    )
+
+
+def _unneeded(table: DeltaLog, before: Snapshot, cutoff: int, beyond_state: bool) -> _Found:
+    """The files older than `cutoff` that no version since then needs, and the empty folders that are as old."""
+    old: list[ObjectInfo] = []
+    folders: dict[str, int] = {}
+    holding: set[str] = set()
+    for listing in table.store.walk(_hidden(before)):
+        old += [file for file in listing.files if file.modified < cutoff]
+        holding.update(file.name.rpartition("/")[0] for file in listing.files)
+        folders.update({folder.name: folder.modified for folder in listing.folders})
+    holding.update(name.rpartition("/")[0] for name in folders)
+    needed = needed_names(table, cutoff, old, beyond_state)
+    files = [file for file in old if file.name not in needed]
+    empty = [name for name, modified in folders.items() if name not in holding and modified < cutoff]
+    return _Found(files, empty, len(folders) + 1)
+
+
+def _hidden(snapshot: Snapshot) -> Callable[[str], bool]:
+    """Whether a name is none of the table's data: the log's folder, and others that begin with a point or an underscore.
+
+    Folders of partitions count as data whatever their column is called, and Iceberg's metadata does not.
+    """
+    names = {*snapshot.partition_columns, *(field.physical_name for field in snapshot.partition_schema)}
+    seen = (*_SEEN, *(f"{name}=" for name in names))
+    iceberg = "iceberg" in snapshot.properties.values.get("delta.universalFormat.enabledFormats", "").lower()
+
+    def is_hidden(name: str) -> bool:
+        return (name.startswith((".", "_")) and not name.startswith(seen)) or (iceberg and name == "metadata")
+
+    return is_hidden
+
+
+def _deleted(table: DeltaLog, found: _Found) -> int:
+    names = [file.name for file in found.files]
+    deleted = 0
+    for start in range(0, len(names), _PART):
+        deleted += table.store.delete_all(names[start : start + _PART])
+        log.info("deleted %d of %d files of %s", min(start + _PART, len(names)), len(names), table.store.url)
+    return deleted + table.store.delete_empty_folders(found.folders)
+
+
+def _tell(spark: Session, table: DeltaLog, operation: str, parameters: dict[str, Any], metrics: dict[str, int]) -> None:
+    """Make a version that says in the history what VACUUM does, where delta-spark makes one."""
+    told = setting(spark, _LOGGED, "").lower()
+    if told == "false" or (told != "true" and scheme_of(table.store.url) not in _LOGGED_SCHEMES):
+        return
+    proposal = Proposal(operation, (), parameters=parameters, metrics=metrics, engine=engine_name(spark))
+    committed = commit(table.snapshot(), proposal)
+    table.remember(committed.snapshot)
+    after_commit(committed.snapshot)

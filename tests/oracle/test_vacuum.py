@@ -1,0 +1,70 @@
+"""VACUUM by delta-spark and by deltamerge, each on its own copy of one table: the same files go, and history says the same."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import deltamerge
+from tests.oracle.engines import copy_table
+
+CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+OLD = ("orphan.parquet", "_hidden/f", ".dot/f", "_x", ".y", "deep/er/f.parquet", "_change_data/c.parquet", "_delta_index/i")
+YOUNG = ("young.parquet", "deep/young/f")
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("vacuum") / "made"
+    name = f"delta.`{path}`"
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT, `_p` STRING) USING delta PARTITIONED BY (`_p`) "
+        "TBLPROPERTIES (delta.enableDeletionVectors = true, delta.enableChangeDataFeed = true)"
+    )
+    for _ in range(2):
+        spark.sql(f"INSERT INTO {name} SELECT id, CAST(id % 2 AS STRING) || ' /%' FROM range(10)")
+    spark.sql(f"DELETE FROM {name} WHERE id < 2")
+    spark.sql(f"DELETE FROM {name} WHERE id < 3")
+    spark.sql(f"DELETE FROM {name} WHERE `_p` = '1 /%'")
+    for file in (*OLD, *YOUNG):
+        (path / file).parent.mkdir(parents=True, exist_ok=True)
+        (path / file).write_text("x")
+    (path / "empty" / "within").mkdir(parents=True)
+    return path
+
+
+def files(path: Path) -> set[str]:
+    below = (place for place in path.rglob("*") if "_delta_log" not in place.parts and not place.name.endswith(".crc"))
+    return {str(place.relative_to(path)) for place in below}
+
+
+def aged(path: Path) -> None:
+    """Let all but the young files and what leads to them be older than the moment."""
+    young = {path / name for name in YOUNG}
+    for place in (*path.rglob("*"), path):
+        if "_delta_log" not in place.parts:
+            moment = time.time() + (3600 if place in young else -3600)
+            os.utime(place, (moment, moment))
+
+
+@pytest.mark.parametrize("clause", ["RETAIN 0 HOURS", ""])
+def test_the_same_files_go(spark: SparkSession, made: Path, tmp_path: Path, clause: str) -> None:
+    spark.conf.set(CHECK, "false")
+    found: dict[str, Any] = {}
+    for name, sql in {"theirs": spark.sql, "ours": lambda text: deltamerge.sql(spark, text)}.items():
+        path = tmp_path / name
+        copy_table(made, path)
+        aged(path)
+        dry = {row.path.removeprefix(f"file:{path}") for row in sql(f"VACUUM delta.`{path}` {clause} DRY RUN").collect()}
+        result = [row.path.removesuffix(name) for row in sql(f"VACUUM delta.`{path}` {clause}").collect()]
+        history = deltamerge.DeltaTable.forPath(spark, str(path)).history(2).collect()
+        told = [(row.operation, row.operationParameters, row.operationMetrics, row.isolationLevel) for row in history]
+        rows = sorted(map(str, spark.read.format("delta").load(str(path)).collect()))
+        found[name] = (dry, result, told, rows, files(path))
+    spark.conf.unset(CHECK)
+    assert found["ours"] == found["theirs"]

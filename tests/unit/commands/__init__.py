@@ -1,0 +1,1 @@
+"""Commands about rows, tables and their layout."""

@@ -1,0 +1,240 @@
+"""What VACUUM deletes of a folder, and what it must leave. No Spark: the command asks a session for settings only."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from deltamerge.commands.layout.vacuum import Vacuumed, vacuum_table
+from deltamerge.errors import CorruptTableError, InvalidArgumentError, StorageError, UnsupportedTableError
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.table.deletion_vector import vector_file_name, z85_encode
+from deltamerge.storage.local import LocalStore
+from tests.unit.log.building import PROTOCOL, add, commit, create, log_file, metadata, remove, vector
+
+NOW = int(time.time() * 1000)
+HOUR = 3_600_000
+CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+def session(**settings: str) -> Any:
+    """What the command needs of a session."""
+    values = {name.replace("_", "."): value for name, value in settings.items()}
+    return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default=None: values.get(key, default)), version="4.3")
+
+
+def put(root: Path, name: str, hours: float = 1000, size: int = 3) -> str:
+    """A file, written some hours ago."""
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * size)
+    os.utime(path, (time.time() - hours * 3600,) * 2)
+    return name
+
+
+def age(root: Path, *names: str) -> None:
+    """Let folders have been changed long ago."""
+    for name in names:
+        (root / name).mkdir(parents=True, exist_ok=True)
+        os.utime(root / name, (1, 1))
+
+
+def age_commit(root: Path, version: int = 0) -> None:
+    """Let a version have been made long ago."""
+    os.utime(root / "_delta_log" / f"{version:020d}.json", (1, 1))
+
+
+def files(root: Path) -> set[str]:
+    """The files below a folder but those of its log."""
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and "_delta_log" not in path.parts}
+
+
+def vacuum(root: Path, hours: float | None = None, dry_run: bool = False, **settings: str) -> Vacuumed:
+    return vacuum_table(session(**settings), DeltaLog(LocalStore(str(root))), hours, dry_run)
+
+
+def told(root: Path) -> list[dict[str, Any]]:
+    """What the commits after the first say of themselves."""
+    texts = [path.read_text() for path in sorted((root / "_delta_log").glob("*.json"))[1:]]
+    return [json.loads(text.splitlines()[0])["commitInfo"] for text in texts if "VACUUM" in text]
+
+
+def test_files_that_no_version_within_the_retention_needs_go(tmp_path: Path) -> None:
+    id, gone_id = uuid.uuid4(), uuid.uuid4()
+    live, gone = (vector(z85_encode(value.bytes)) for value in (id, gone_id))
+    kept = {
+        put(tmp_path, "live.parquet"),
+        put(tmp_path, "sp ace%/ünder=1/live.parquet"),
+        put(tmp_path, "whole.parquet"),
+        put(tmp_path, vector_file_name(id)),
+        put(tmp_path, "removed-lately.parquet"),
+        put(tmp_path, "uncommitted.parquet", hours=100),
+        put(tmp_path, "_p=1/live.parquet"),
+        *(put(tmp_path, name) for name in ("_hidden", ".hidden", "_folder/file", ".folder/file", "_p=1/_hidden")),
+    }
+    unneeded = {
+        put(tmp_path, "removed-long-ago.parquet"),
+        put(tmp_path, vector_file_name(gone_id)),
+        put(tmp_path, "orphan.parquet", size=10),
+        put(tmp_path, "deep/er/orphan"),
+        put(tmp_path, "_change_data/old"),
+        put(tmp_path, "_delta_index/old"),
+        put(tmp_path, "_p=1/orphan"),
+    }
+    create(
+        tmp_path,
+        add("live.parquet", deletionVector=live),
+        add("sp%20ace%25/%C3%BCnder=1/live.parquet"),
+        add(f"file://{tmp_path}/whole.parquet"),
+        add("_p=1/live.parquet"),
+        remove("removed-lately.parquet", deletionTimestamp=NOW - 100 * HOUR),
+        remove("removed-long-ago.parquet", deletionTimestamp=NOW - 1000 * HOUR, deletionVector=gone),
+        schema=json.dumps(
+            {"type": "struct", "fields": [{"name": n, "type": "long", "nullable": True, "metadata": {}} for n in ("_p", "id")]}
+        ),
+        partition_by=["_p"],
+    )
+    age_commit(tmp_path)
+    tried = vacuum(tmp_path, dry_run=True)
+    assert (files(tmp_path), set(tried.names), told(tmp_path)) == (kept | unneeded, unneeded, [])
+    done = vacuum(tmp_path)
+    assert (files(tmp_path), done) == (kept, tried)
+    assert done.size == 28
+    start, end = told(tmp_path)
+    assert (start["operation"], end["operation"]) == ("VACUUM START", "VACUUM END")
+    assert start["operationParameters"] == {"retentionCheckEnabled": True, "defaultRetentionMillis": 168 * HOUR}
+    assert start["operationMetrics"] == {"numFilesToDelete": "7", "sizeOfDataToDelete": "28"}
+    assert end["operationParameters"] == {"status": "COMPLETED"}
+    assert end["operationMetrics"] == {"numDeletedFiles": "7", "numVacuumedDirectories": "8"}
+    assert {info["isolationLevel"] for info in (start, end)} == {"SnapshotIsolation"}
+
+
+def test_empty_folders_go_when_they_are_old(tmp_path: Path) -> None:
+    create(tmp_path, add("f"))
+    put(tmp_path, "f")
+    put(tmp_path, "used/f", hours=1)
+    (tmp_path / "young").mkdir()
+    age(tmp_path, "empty/within", "empty", "used", "_hidden")
+    assert vacuum(tmp_path).names == ["empty/within"]
+    age(tmp_path, "empty")
+    assert vacuum(tmp_path).names == ["empty"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_delta_log", "_hidden", "f", "used", "young"]
+
+
+def test_a_folder_behind_a_link_is_left_alone(tmp_path: Path) -> None:
+    put(tmp_path, "other/f")
+    create(tmp_path / "t")
+    (tmp_path / "t" / "link").symlink_to(tmp_path / "other")
+    assert vacuum(tmp_path / "t").names == []
+    assert files(tmp_path / "other") == {"f"}
+
+
+def test_a_whole_path_over_a_link_is_within_the_table(tmp_path: Path) -> None:
+    put(tmp_path, "t/f")
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    create(tmp_path / "t", add(f"file:{tmp_path}/link/f"), add("file:/elsewhere/f"), add(f"file:{tmp_path}/f"))
+    assert vacuum(tmp_path / "t").names == []
+
+
+def test_change_data_files_of_commits_within_the_retention_stay(tmp_path: Path) -> None:
+    create(tmp_path)
+    put(tmp_path, "_change_data/lately")
+    put(tmp_path, "_change_data/long ago")
+    for version, name in enumerate(("long%20ago", "lately"), 1):
+        commit(tmp_path, version, {"cdc": {"path": f"_change_data/{name}", "partitionValues": {}, "size": 1}})
+    age_commit(tmp_path)
+    age_commit(tmp_path, 1)
+    assert vacuum(tmp_path).names == ["_change_data/long ago"]
+
+
+def test_a_longer_retention_keeps_what_tombstones_no_longer_tell(tmp_path: Path) -> None:
+    kept = {"delta.deletedFileRetentionDuration": "interval 1 hours"}
+    create(tmp_path, add("f"), properties=kept)
+    put(tmp_path, "f")
+    put(tmp_path, "g")
+    path = commit(tmp_path, 1, remove("f", deletionTimestamp=NOW - 10 * HOUR))
+    os.utime(path, (time.time() - 36_000,) * 2)
+    log = DeltaLog(LocalStore(str(tmp_path)))
+    log.remember(log.snapshot())
+    assert vacuum(tmp_path, 100, dry_run=True).names == ["g"]
+    assert vacuum(tmp_path, dry_run=True).names == ["f", "g"]
+
+
+@pytest.mark.parametrize(
+    ("hours", "condition"),
+    [(-1, "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE"), (0, "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"), (167.9, "TOO_SHORT")],
+)
+def test_a_time_that_is_too_short_is_refused(tmp_path: Path, hours: float, condition: str) -> None:
+    create(tmp_path)
+    put(tmp_path, "f")
+    with pytest.raises(InvalidArgumentError, match=condition):
+        vacuum(tmp_path, hours)
+    assert (files(tmp_path), told(tmp_path)) == ({"f"}, [])
+
+
+def test_a_short_time_that_the_session_allows(tmp_path: Path) -> None:
+    create(tmp_path, remove("f", deletionTimestamp=NOW - HOUR))
+    put(tmp_path, "f", hours=1)
+    put(tmp_path, "young", hours=0.5)
+    assert vacuum(tmp_path, 0.75, **{CHECK.replace(".", "_"): "false"}).names == ["f"]
+    assert told(tmp_path)[0]["operationParameters"]["specifiedRetentionMillis"] == 45 * 60_000
+
+
+def test_nothing_is_told_where_the_session_forbids_it(tmp_path: Path) -> None:
+    create(tmp_path)
+    put(tmp_path, "f")
+    assert vacuum(tmp_path, spark_databricks_delta_vacuum_logging_enabled="false").names == ["f"]
+    assert told(tmp_path) == []
+
+
+def test_a_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(tmp_path)
+    put(tmp_path, "f")
+
+    def fail(*_: object) -> None:
+        raise StorageError("DELTAMERGE_STORAGE_REFUSED", "no")
+
+    monkeypatch.setattr(LocalStore, "delete", fail)
+    with pytest.raises(StorageError, match="DELTAMERGE_STORAGE_REFUSED"):
+        vacuum(tmp_path)
+    assert [info["operationParameters"].get("status") for info in told(tmp_path)] == [None, "FAILED"]
+
+
+def test_files_that_are_committed_while_the_folder_is_listed_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(tmp_path)
+    put(tmp_path, "f")
+    walk = LocalStore.walk
+
+    def racing(self: LocalStore, hidden: Any) -> Any:
+        commit(tmp_path, 1, add("f"))
+        return walk(self, hidden)
+
+    monkeypatch.setattr(LocalStore, "walk", racing)
+    assert vacuum(tmp_path).names == []
+
+
+def test_tables_that_can_not_be_written_are_left_alone(tmp_path: Path) -> None:
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["future"], "writerFeatures": ["future"]}
+    commit(tmp_path / "a", 0, {"protocol": protocol}, metadata())
+    create(tmp_path / "b", add("f", size=1))
+    told = {
+        "tableSizeBytes": 5,
+        "numFiles": 7,
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "metadata": metadata()["metaData"],
+        **PROTOCOL,
+    }
+    log_file(tmp_path / "b", f"{0:020d}.crc").write_text(json.dumps(told))
+    for name, error in (("a", UnsupportedTableError), ("b", CorruptTableError)):
+        put(tmp_path / name, "orphan")
+        with pytest.raises(error):
+            vacuum(tmp_path / name)
+        assert files(tmp_path / name) == {"orphan"}
