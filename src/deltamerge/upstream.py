@@ -18,7 +18,6 @@ MISSING = {
     "createOrReplace": f', or write no rows: {_EMPTY[:-1]}, mode="overwrite"). A table that exists keeps its schema',
     "replace": ', or overwrite the rows: deltamerge.write(df, path, mode="overwrite"). The table keeps its schema',
     "convertToDelta": ", or delta-rs: deltalake.convert_to_deltalake(path)",
-    "optimize": ", or delta-rs: deltalake.DeltaTable(path).optimize.compact() or .optimize.z_order(columns)",
     "generate": ", or delta-rs: deltalake.DeltaTable(path).generate()",
     "clone": _COPY.replace(", {}=..", ""),
     "cloneAtVersion": _COPY.format("version"),

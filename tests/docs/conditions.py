@@ -32,6 +32,7 @@ OTHER_NAMES = frozenset(
         "SPARK_LOCAL_REMOTE",
         "SYSTEM_TIME",
         "SYSTEM_VERSION",
+        "UNRESOLVED_COLUMN",
         "UNSUPPORTED_GENERATOR",
         "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
     }

@@ -15,7 +15,7 @@ from tests.oracle.engines import copy_table
 
 CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 OLD = ("orphan.parquet", "_hidden/f", ".dot/f", "_x", ".y", "deep/er/f.parquet", "_change_data/c.parquet", "_delta_index/i")
-YOUNG = ("young.parquet", "deep/young/f")
+YOUNG = ("young.parquet", "deep/young.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in (*OLD, *YOUNG):
         (path / file).parent.mkdir(parents=True, exist_ok=True)
         (path / file).write_text("x")
-    (path / "empty" / "within").mkdir(parents=True)
+    (path / "empty").mkdir()
     return path
 
 
@@ -44,11 +44,11 @@ def files(path: Path) -> set[str]:
 
 
 def aged(path: Path) -> None:
-    """Let all but the young files and what leads to them be older than the moment."""
+    """Let all but the young files be older than the retention."""
     young = {path / name for name in YOUNG}
     for place in (*path.rglob("*"), path):
         if "_delta_log" not in place.parts:
-            moment = time.time() + (3600 if place in young else -3600)
+            moment = time.time() + (3600 if place in young else -20 * 86_400)
             os.utime(place, (moment, moment))
 
 

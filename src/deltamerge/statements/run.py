@@ -12,12 +12,14 @@ from deltamerge.spark.sql.literals import Arguments, with_arguments
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
 from deltamerge.spark.sql.variables import with_variables
+from deltamerge.statements.optimize import parse_optimize
 from deltamerge.statements.restore import parse_restore
 from deltamerge.statements.statement import Parser, Statement
 from deltamerge.statements.vacuum import parse_vacuum
 
 # By the words that a statement begins with.
 _PARSERS: Mapping[tuple[str, ...], Parser] = {
+    ("OPTIMIZE",): parse_optimize,
     ("RESTORE",): parse_restore,
     ("VACUUM",): parse_vacuum,
 }

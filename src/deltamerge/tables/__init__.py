@@ -6,6 +6,7 @@ Source of the behaviour: delta-spark's `delta.tables`.
 from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
 from deltamerge.tables.merge_builder import DeltaMergeBuilder
+from deltamerge.tables.optimize_builder import DeltaOptimizeBuilder
 from deltamerge.tables.table import DeltaTable
 
-__all__ = ["DeltaMergeBuilder", "DeltaTable", "MergePreview", "MergeReport"]
+__all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "MergePreview", "MergeReport"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType as SparkStructType
 
+from deltamerge.commands.layout.optimize import Optimize
 from deltamerge.commands.layout.restore import restore_table, restored_frame
 from deltamerge.commands.layout.vacuum import vacuum_table
 from deltamerge.commands.rows.dml import delete_rows, update_rows
@@ -25,6 +26,7 @@ from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, expression_of, names_of
 from deltamerge.tables.merge_builder import DeltaMergeBuilder
+from deltamerge.tables.optimize_builder import DeltaOptimizeBuilder
 from deltamerge.upstream import SaysWhatIsMissing, missing
 
 
@@ -173,6 +175,11 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
             None if closeMissing is None else expression_of(closeMissing, "'closeMissing' in mergeHistory"),
         )
         return merge_history(self._spark, self._log, source, history, self._known_schema).to_frame(self._spark)
+
+    @catchable
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """Begin an OPTIMIZE: `.where(partitionFilter)`, then `.executeCompaction()` or `.executeZOrderBy(*cols)`."""
+        return DeltaOptimizeBuilder(self._spark, self._log, Optimize())
 
     @catchable
     def restoreToVersion(self, version: int) -> DataFrame:

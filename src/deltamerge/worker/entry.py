@@ -23,9 +23,12 @@ from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.source import SourceSpec, rows_at, source_rows
 from deltamerge.worker.scan.streams import arrow_stream, read_stream
 from deltamerge.worker.write.apply import apply_changes
+from deltamerge.worker.write.compact import CompactSpec, compact
+from deltamerge.worker.write.file_rows import living_rows
 from deltamerge.worker.write.results import ADD, POSITIONS, result_batch, written_row
 from deltamerge.worker.write.rewrite import ChangeSpec, conform_column
 from deltamerge.worker.write.write import PartitionWriters, WriteSpec, check_required
+from deltamerge.worker.write.z_order import Z_KEY, ZOrder, sampled, z_keys
 
 Batches = Iterable[pa.RecordBatch]
 ArrowMap = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -198,6 +201,32 @@ def write_map(batches: Batches, spec: WriteSpec) -> Iterator[pa.RecordBatch]:
         writers.discard()
         raise
     yield result_batch(written_row(ADD, file) for file in written)
+
+
+@arrow_map
+def compact_map(batches: Batches, spec: CompactSpec) -> Iterator[pa.RecordBatch]:
+    """Bin numbers in, a result row per file written out."""
+    for number in _numbers(batches):
+        yield compact(spec, number)
+
+
+@arrow_map
+def sample_map(batches: Batches, spec: WriteSpec, bins: Sequence[Sequence[FileTask]], share: float) -> Iterator[pa.RecordBatch]:
+    """Bin numbers in; batches of `MATCHED` out: about that share of the rows of each bin's files."""
+    for number in _numbers(batches):
+        for task in bins[number]:
+            for rows in sampled(living_rows(spec, task), share):
+                yield pa.RecordBatch.from_arrays([pa.array([arrow_stream(rows)], pa.binary())], schema=MATCHED)
+
+
+@arrow_map
+def z_key_map(batches: Batches, spec: WriteSpec, bins: Sequence[Sequence[FileTask]], order: ZOrder) -> Iterator[pa.RecordBatch]:
+    """Bin numbers in; the rows of each bin's files out, with their keys as the last column."""
+    for number in _numbers(batches):
+        for task in bins[number]:
+            for rows in living_rows(spec, task):
+                keys = pa.array(z_keys(rows, order).tolist(), pa.binary())
+                yield from rows.append_column(Z_KEY, keys).combine_chunks().to_batches()
 
 
 @arrow_map

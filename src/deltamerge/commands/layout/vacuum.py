@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,11 +127,20 @@ def _unneeded(table: DeltaLog, before: Snapshot, cutoff: int, beyond_state: bool
         old += [file for file in listing.files if file.modified < cutoff]
         holding.update(file.name.rpartition("/")[0] for file in listing.files)
         folders.update({folder.name: folder.modified for folder in listing.folders})
-    holding.update(name.rpartition("/")[0] for name in folders)
     needed = needed_names(table, cutoff, old, beyond_state)
     files = [file for file in old if file.name not in needed]
-    empty = [name for name, modified in folders.items() if name not in holding and modified < cutoff]
-    return _Found(files, empty, len(folders) + 1)
+    return _Found(files, _empty(folders, holding, cutoff), len(folders) + 1)
+
+
+def _empty(folders: Mapping[str, int], holding: set[str], cutoff: int) -> list[str]:
+    """The folders older than `cutoff` that hold neither a file nor a folder that stays, those within others first."""
+    found = []
+    for name in sorted(folders, key=lambda name: -name.count("/")):
+        if name not in holding and folders[name] < cutoff:
+            found.append(name)
+        else:
+            holding.add(name.rpartition("/")[0])
+    return found
 
 
 def _hidden(snapshot: Snapshot) -> Callable[[str], bool]:

@@ -16,15 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.protocol.values.roaring import RowSet
-from deltamerge.worker.scan.calendar import gregorian
-from deltamerge.worker.scan.columns import cast, conform_table, stored_names
+from deltamerge.worker.scan.columns import cast
 from deltamerge.worker.scan.prefetch import prefetched
-from deltamerge.worker.scan.row_errors import in_file
-from deltamerge.worker.scan.scan import ROW, FileTask, decoded, open_file, open_parquet, with_partition
+from deltamerge.worker.scan.scan import ROW, FileTask, open_file, open_parquet
 from deltamerge.worker.scan.vectors import living, read_vector
 from deltamerge.worker.write.changes import DistinctRows
 from deltamerge.worker.write.feed import DELETE, POSTIMAGE, PREIMAGE, FeedWriter
-from deltamerge.worker.write.tracking import ROW_VERSION, TRACKED, tracked
+from deltamerge.worker.write.file_rows import all_rows
+from deltamerge.worker.write.tracking import ROW_VERSION, TRACKED
 from deltamerge.worker.write.write import (
     DataFileWriter,
     PartitionWriters,
@@ -158,21 +157,7 @@ class FileRewriter:
         self._writer.discard()
 
     def _read(self) -> Generator[pa.Table, None, None]:
-        schema = self._spec.write.schema
-        stored = pa.schema([field for field in schema if field.name not in self._task.partition])
-        store = self._task.store or self._spec.write.store
-        with in_file(self._task.label):
-            names = stored_names(self._file, stored)
-            first = 0
-            # One call a row group: what is fetched together, of a remote file, is held until the next call.
-            rows = self._spec.write.budgets.rewrite_rows
-            for group in range(self._file.num_row_groups):
-                batches = self._file.iter_batches(batch_size=rows, row_groups=[group], columns=names, use_threads=False)
-                with store.naming(self._task.name):
-                    for batch in decoded(batches):
-                        table = conform_table(gregorian(pa.Table.from_batches([batch]), self._file), stored)
-                        yield tracked(with_partition(table, schema, self._task.partition, table.num_rows), self._task, first)
-                        first += table.num_rows
+        return all_rows(self._spec.write, self._task, self._file)
 
     def _advance(self, known: int | None) -> None:
         """Write every batch whose changed rows are all known: those that end at or before position `known`, all for None."""

@@ -122,10 +122,11 @@ def test_empty_folders_go_when_they_are_old(tmp_path: Path) -> None:
     put(tmp_path, "used/f", hours=1)
     (tmp_path / "young").mkdir()
     age(tmp_path, "empty/within", "empty", "used", "_hidden")
-    assert vacuum(tmp_path).names == ["empty/within"]
-    age(tmp_path, "empty")
-    assert vacuum(tmp_path).names == ["empty"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["_delta_log", "_hidden", "f", "used", "young"]
+    age(tmp_path, "half/old")
+    (tmp_path / "half" / "new").mkdir()
+    age(tmp_path, "half")
+    assert vacuum(tmp_path).names == ["empty", "empty/within", "half/old"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_delta_log", "_hidden", "f", "half", "used", "young"]
 
 
 def test_a_folder_behind_a_link_is_left_alone(tmp_path: Path) -> None:

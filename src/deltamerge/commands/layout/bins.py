@@ -1,0 +1,92 @@
+"""Which files OPTIMIZE puts together: small ones, and those of which many rows are deleted, by partition and size.
+
+Source: delta-spark's OptimizeExecutor. Sizes are in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deltamerge.errors import InvalidArgumentError
+from deltamerge.protocol.table.actions import AddFile
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import setting
+from deltamerge.worker.scan.scan import FileTask
+from deltamerge.worker.write.write import partition_key
+
+_LEAST = "spark.databricks.delta.optimize.minFileSize"
+_MOST = "spark.databricks.delta.optimize.maxFileSize"
+_DELETED = "spark.databricks.delta.optimize.maxDeletedRowsRatio"
+_GIGABYTE = str(1 << 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Files of fewer bytes than `small`, or of whose rows more than `deleted` are gone, come to files of at most `full` bytes."""
+
+    small: int
+    full: int
+    deleted: float
+
+
+def limits_of(spark: Session) -> Limits:
+    """The limits that the session asks for. Raises InvalidArgumentError."""
+    sizes = [_number(spark, key, _GIGABYTE) for key in (_LEAST, _MOST)]
+    deleted = _number(spark, _DELETED, "0.05")
+    if deleted > 1:
+        raise _invalid(_DELETED, str(deleted), "a number from 0 to 1")
+    return Limits(int(sizes[0]), int(sizes[1]), deleted)
+
+
+def is_chosen(file: AddFile, limits: Limits) -> bool:
+    """Whether a file is small, or too many of its rows are deleted."""
+    if file.size < limits.small:
+        return True
+    if file.deletion_vector is None:
+        return False
+    rows = file.num_records
+    return not rows or file.deletion_vector.cardinality / rows > limits.deleted
+
+
+def packed(tasks: Sequence[FileTask], full: float) -> list[tuple[FileTask, ...]]:
+    """The files in bins of one partition and at most `full` bytes each, smaller files first; a larger file has a bin alone."""
+    groups: dict[tuple[str | None, ...], list[FileTask]] = {}
+    for task in tasks:
+        groups.setdefault(partition_key(task.partition), []).append(task)
+    bins: list[list[FileTask]] = []
+    for group in groups.values():
+        held = full
+        bins.append([])
+        for task in sorted(group, key=_size):
+            held += _size(task)
+            if held > full and bins[-1]:
+                bins.append([])
+            if not bins[-1]:
+                held = _size(task)
+            bins[-1].append(task)
+    return [tuple(found) for found in bins]
+
+
+def _size(task: FileTask) -> int:
+    return task.size or 0
+
+
+def _number(spark: Session, key: str, default: str) -> float:
+    value = setting(spark, key, default)
+    try:
+        found = float(value)
+    except ValueError:
+        found = -1.0
+    if found < 0:
+        raise _invalid(key, value, "a number from 0")
+    return found
+
+
+def _invalid(key: str, value: str, what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "DELTAMERGE_INVALID_OPTIMIZE_SETTING",
+        f"The setting {key} is {value!r}.",
+        parameters={"setting": key, "value": value},
+        hint=f"It must be {what}.",
+    )

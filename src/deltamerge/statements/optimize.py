@@ -1,0 +1,45 @@
+"""OPTIMIZE name|'path' [FULL] [WHERE predicate] [ZORDER BY (column, ..)].
+
+Source: delta-spark's DeltaSqlBase.g4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deltamerge.commands.layout.optimize import Optimize, optimize_table
+from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.sql.reader import Reader
+from deltamerge.statements.named import expect_end, table_name, table_of
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeStatement:
+    """An OPTIMIZE of the table of a name."""
+
+    name: tuple[str, ...]
+    request: Optimize
+
+    def run(self, spark: Session) -> Frame:
+        """Optimize and return delta-spark's row: the table's place, and metrics."""
+        return optimize_table(spark, table_of(spark, self.name, "OPTIMIZE"), self.request)
+
+
+def parse_optimize(reader: Reader) -> OptimizeStatement:
+    """Read what follows OPTIMIZE. Raises ParseError."""
+    name = table_name(reader)
+    full = reader.take("FULL")
+    predicates = (reader.expression("ZORDER"),) if reader.take("WHERE") else ()
+    z_order: tuple[str, ...] = ()
+    if reader.take("ZORDER"):
+        reader.expect("BY")
+        z_order = tuple(reader.listed(reader.name_text)) if reader.sees("(") else _names(reader)
+    expect_end(reader)
+    return OptimizeStatement(name, Optimize(predicates, z_order, full))
+
+
+def _names(reader: Reader) -> tuple[str, ...]:
+    found = [reader.name_text()]
+    while reader.take(","):
+        found.append(reader.name_text())
+    return tuple(found)
