@@ -21,12 +21,13 @@ MOST = "spark.databricks.delta.optimize.maxFileSize"
 
 @pytest.fixture(params=[False, True], ids=["copy-on-write", "vectors"])
 def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> DeltaTable:
-    """Sixty rows in two partitions and twelve files, and a few changes."""
+    """Rows in two partitions and several files, some of which were changed."""
     rows = [(id, id % 2, f"s{id * 7 % 60:02d}") for id in range(60)]
     schema = "id long, p long, s string"
     found = make(spark, tmp_path / "t", schema, rows, files=6, partition_by=["p"], vectors=request.param, properties=TRACKED)
     found.delete("id % 10 = 3")
     found.update("id = 20", {"s": "'new'"})
+    make(spark, tmp_path / "t", schema, [(id, id % 2, "s") for id in range(60, 70)], files=2, partition_by=["p"])
     return found
 
 

@@ -73,3 +73,29 @@ def test_what_is_refused_has_delta_sparks_condition(spark: SparkSession, made: P
             sql(f"OPTIMIZE delta.`{made}` {clause}").collect()
         conditions.append(caught.value.getCondition())
     assert conditions[0] == conditions[1]
+
+
+def test_a_clustered_table_is_delta_sparks(spark: SparkSession, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    spark.sql(f"CREATE TABLE delta.`{made}` (id BIGINT, s STRUCT<x: BIGINT>) USING delta CLUSTER BY (s.x, id)")
+    for start in (0, 10):
+        spark.sql(f"INSERT INTO delta.`{made}` SELECT id, struct(-id) FROM range({start}, {start + 10})")
+    found: dict[str, Any] = {}
+    for name, sql in {"theirs": spark.sql, "ours": lambda text: deltamerge.sql(spark, text)}.items():
+        copy_table(made, tmp_path / name)
+        rows = []
+        for clause in ("", "", "FULL"):
+            (row,) = sql(f"OPTIMIZE delta.`{tmp_path / name}` {clause}").collect()
+            rows.append({key: value for key, value in row.metrics.asDict(recursive=True).items() if key == "numFilesAdded"})
+            rows[-1]["clustering"] = {
+                key: value["numFiles"] if isinstance(value, dict) else value
+                for key, value in row.metrics.clusteringStats.asDict(recursive=True).items()
+            }
+        (file,) = DeltaLog(LocalStore(str(tmp_path / name))).snapshot().files.table().to_pylist()
+        tags = {key: value for key, value in dict(file["tags"]).items() if key != "ZCUBE_ID"}
+        history = deltamerge.DeltaTable.forPath(spark, str(tmp_path / name)).history(1).collect()[0]
+        found[name] = (rows, tags, file["clusteringProvider"], history.operation, history.operationParameters)
+    assert found["ours"] == found["theirs"]
+    # Each engine knows what the other one has laid out.
+    for sql, name in ((spark.sql, "ours"), (lambda text: deltamerge.sql(spark, text), "theirs")):
+        assert sql(f"OPTIMIZE delta.`{tmp_path / name}`").collect()[0].metrics.numFilesAdded == 0

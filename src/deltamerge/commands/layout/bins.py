@@ -49,8 +49,10 @@ def is_chosen(file: AddFile, limits: Limits) -> bool:
     return not rows or file.deletion_vector.cardinality / rows > limits.deleted
 
 
-def packed(tasks: Sequence[FileTask], full: float) -> list[tuple[FileTask, ...]]:
-    """The files in bins of one partition and at most `full` bytes each, smaller files first; a larger file has a bin alone."""
+def packed(tasks: Sequence[FileTask], full: float, in_order: bool = False) -> list[tuple[FileTask, ...]]:
+    """The files in bins of one partition and at most `full` bytes each, smaller files first, or `in_order`; a larger file has a
+    bin alone.
+    """
     groups: dict[tuple[str | None, ...], list[FileTask]] = {}
     for task in tasks:
         groups.setdefault(partition_key(task.partition), []).append(task)
@@ -58,7 +60,7 @@ def packed(tasks: Sequence[FileTask], full: float) -> list[tuple[FileTask, ...]]
     for group in groups.values():
         held = full
         bins.append([])
-        for task in sorted(group, key=_size):
+        for task in group if in_order else sorted(group, key=_size):
             held += _size(task)
             if held > full and bins[-1]:
                 bins.append([])

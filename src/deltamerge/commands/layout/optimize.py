@@ -10,18 +10,26 @@ import json
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltamerge.budgets import current_budgets
-from deltamerge.commands.layout.bins import is_chosen, limits_of, packed
+from deltamerge.commands.layout.bins import Limits, is_chosen, limits_of, packed
+from deltamerge.commands.layout.clustered import (
+    FULL_CUBE,
+    as_cube,
+    check_clustering,
+    clustered_files,
+    clustering_metrics,
+)
 from deltamerge.commands.layout.optimize_metrics import Optimized, optimize_row
 from deltamerge.commands.layout.z_columns import z_columns
 from deltamerge.commands.table.describe import frame_of, location_text
-from deltamerge.errors import AnalysisError, UnsupportedTableError
-from deltamerge.log.commit.clustering import clustering_names
+from deltamerge.log.commit.clustering import clustering_paths
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.transaction import Proposal, commit, discarding
 from deltamerge.log.commit.upkeep import after_commit
@@ -30,7 +38,7 @@ from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.actions import AddFile
-from deltamerge.protocol.table.features import check_writable, named_features
+from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.session.frames import Frame, Session
@@ -59,6 +67,19 @@ class Optimize:
     full: bool = False
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be done: the bins, each written to new files, the columns by which rows are laid out, of how many files it was
+    chosen, and for a clustered table its columns and its metrics.
+    """
+
+    bins: Sequence[tuple[FileTask, ...]]
+    considered: int
+    paths: tuple[tuple[str, ...], ...] = ()
+    clustered: Sequence[str] = ()
+    clustering: Mapping[str, Any] | None = None
+
+
 def optimize_table(spark: Session, table: DeltaLog, request: Optimize) -> Frame:
     """Put small files together, commit, and return delta-spark's row of metrics; nothing is committed where there are none.
 
@@ -68,52 +89,87 @@ def optimize_table(spark: Session, table: DeltaLog, request: Optimize) -> Frame:
     snapshot = table.snapshot()
     check_writable(snapshot.protocol, snapshot.metadata, table.store.url)
     check_sound(snapshot)
-    _check_clustering(snapshot, request)
+    clustered = check_clustering(snapshot, request.predicates, request.z_order, request.full)
     limits = limits_of(spark)
-    paths = z_columns(spark, snapshot, request.z_order)
     columns = tracking_columns(snapshot.protocol, snapshot.metadata)
     files = snapshot.files.table()
     tasks = file_tasks(snapshot, files, time_zone(spark), tracked=columns is not None)
-    if request.predicates:
-        tasks = _within_partitions(spark, snapshot, tasks, request.predicates)
-    if paths:
-        bins = packed(tasks, math.inf)
+    if clustered:
+        plan = _clustered(snapshot, tasks, _add_files(files, tasks), clustered, request.full)
     else:
-        chosen = [task for task, file in zip(tasks, _add_files(files, tasks), strict=True) if is_chosen(file, limits)]
-        bins = [found for found in packed(chosen, limits.full) if len(found) > 1]
-    replaced = [task for bin in bins for task in bin]
-    partitions = len({partition_key(bin[0].partition) for bin in bins})
-    done = Optimized((), _add_files(files, replaced), len(tasks), len(bins), partitions, started, bool(paths))
-    if bins:
-        log.info("putting %d files of %s together, in %d bins", len(replaced), table.store.url, len(bins))
-        spec = CompactSpec(_written(snapshot, columns is not None), tuple(bins), paths)
-        added = _rewritten(spark, snapshot, spec, limits.full)
+        plan = _planned(spark, snapshot, tasks, files, request, limits)
+    replaced = [task for bin in plan.bins for task in bin]
+    done = Optimized(
+        (),
+        _add_files(files, replaced),
+        plan.considered,
+        len(plan.bins),
+        len({partition_key(bin[0].partition) for bin in plan.bins}),
+        started,
+        bool(request.z_order),
+        plan.clustering,
+    )
+    if plan.bins:
+        log.info("writing %d files of %s again, in %d bins", len(replaced), table.store.url, len(plan.bins))
+        added = _rewritten(spark, snapshot, plan, limits.full)
         done = replace(done, added=added)
         read = ReadSet(keys=frozenset(file_keys(_rows(files, replaced)).to_pylist()))
         with discarding(snapshot, [decode_path(file.path) for file in added]):
-            committed = commit(snapshot, _proposal(spark, request, done, read))
+            committed = commit(snapshot, _proposal(spark, request, done, read, clustered))
         table.remember(committed.snapshot)
         after_commit(committed.snapshot)
         log.info("optimized %s as version %d", table.store.url, committed.version)
     return frame_of(spark, optimize_row(snapshot, location_text(table.store.url), done))
 
 
-def _rewritten(spark: Session, snapshot: Snapshot, spec: CompactSpec, full: int) -> list[AddFile]:
+def _planned(
+    spark: Session, snapshot: Snapshot, tasks: list[FileTask], files: pa.Table, request: Optimize, limits: Limits
+) -> _Plan:
+    """Small files by partition, or all of them where rows are laid out by columns."""
+    if request.predicates:
+        tasks = _within_partitions(spark, snapshot, tasks, request.predicates)
+    paths = z_columns(spark, snapshot, request.z_order)
+    if paths:
+        return _Plan(packed(tasks, math.inf), len(tasks), paths)
+    chosen = [task for task, file in zip(tasks, _add_files(files, tasks), strict=True) if is_chosen(file, limits)]
+    return _Plan([bin for bin in packed(chosen, limits.full) if len(bin) > 1], len(tasks))
+
+
+def _clustered(
+    snapshot: Snapshot, tasks: Sequence[FileTask], files: Sequence[AddFile], names: Sequence[str], full: bool
+) -> _Plan:
+    """The files of a clustered table that are not laid out yet, in bins that become a cube each."""
+    found = clustered_files(files, names, full)
+    of = {id(file): task for file, task in zip(files, tasks, strict=True)}
+    bins = packed([of[id(file)] for file in found.chosen], FULL_CUBE, in_order=True)
+    metrics = clustering_metrics(found, names, full, len(bins))
+    return _Plan(bins, len(tasks), tuple(clustering_paths(snapshot)), names, metrics)
+
+
+def _rewritten(spark: Session, snapshot: Snapshot, plan: _Plan, full: int) -> list[AddFile]:
     """The files to which the rows of all bins are written: one a bin, but for what is laid out by columns and comes to more."""
     description = f"deltamerge: optimize {snapshot.store.url}"
-    sizes = [sum(task.size or 0 for task in bin) for bin in spec.bins]
-    small = [bin for bin, size in zip(spec.bins, sizes, strict=True) if not spec.z_order or size < 2 * full]
+    write = _written(snapshot)
+    sizes = [sum(task.size or 0 for task in bin) for bin in plan.bins]
+    large = [bool(plan.paths) and size >= 2 * full for size in sizes]
+    small = tuple(bin for bin, is_large in zip(plan.bins, large, strict=True) if not is_large)
     parts = []
     if small:
-        parts.append(compacted(spark, replace(spec, bins=tuple(small)), description))
-    for bin, size in zip(spec.bins, sizes, strict=True):
-        if spec.z_order and size >= 2 * full:
-            parts.append(ranged(spark, snapshot, spec.write, bin, spec.z_order, size // full, description))
-    return [replace(file, data_change=False) for part in parts for _, file in added_files(part, snapshot.schema)]
+        result = compacted(spark, CompactSpec(write, small, plan.paths), description)
+        parts += [result.filter(pc.equal(result["file"], number)) for number in range(len(small))]
+    for bin, size, is_large in zip(plan.bins, sizes, large, strict=True):
+        if is_large:
+            parts.append(ranged(spark, snapshot, write, bin, plan.paths, size // full, description))
+    added = []
+    for part in parts:
+        written = [replace(file, data_change=False) for _, file in added_files(part, snapshot.schema)]
+        added += as_cube(written, plan.clustered) if plan.clustered else written
+    return added
 
 
-def _proposal(spark: Session, request: Optimize, done: Optimized, read: ReadSet) -> Proposal:
+def _proposal(spark: Session, request: Optimize, done: Optimized, read: ReadSet, clustered: Sequence[str]) -> Proposal:
     now = int(time.time() * 1000)
+    is_full = {"isFull": request.full} if clustered else {}
     return Proposal(
         operation="OPTIMIZE",
         actions=[*(file.removed(now, data_change=False) for file in done.removed), *done.added],
@@ -121,19 +177,20 @@ def _proposal(spark: Session, request: Optimize, done: Optimized, read: ReadSet)
         parameters={
             "predicate": json.dumps(list(request.predicates)),
             "zOrderBy": json.dumps(list(request.z_order), separators=(",", ":")),
-            "clusterBy": "[]",
+            "clusterBy": json.dumps(list(clustered), separators=(",", ":")),
             "auto": False,
+            **is_full,
         },
         metrics=done.history,
         engine=engine_name(spark),
     )
 
 
-def _written(snapshot: Snapshot, tracked: bool) -> WriteSpec:
+def _written(snapshot: Snapshot) -> WriteSpec:
     """How the files are written. Rows are as they were, so that nothing is demanded of them."""
     spec = replace(write_spec(snapshot, current_budgets(), limited=False), required=(), elements=())
     columns = tracking_columns(snapshot.protocol, snapshot.metadata)
-    return spec if columns is None or not tracked else tracking_spec(spec, columns)
+    return spec if columns is None else tracking_spec(spec, columns)
 
 
 def _within_partitions(
@@ -154,36 +211,3 @@ def _rows(files: pa.Table, tasks: Sequence[FileTask]) -> pa.Table:
 
 def _add_files(files: pa.Table, tasks: Sequence[FileTask]) -> list[AddFile]:
     return add_files(_rows(files, tasks))
-
-
-def _check_clustering(snapshot: Snapshot, request: Optimize) -> None:
-    """Raise for what a clustered table, or one that is not, has no use for."""
-    is_clustered = "clustering" in named_features(snapshot.protocol)
-    names = clustering_names(snapshot) if is_clustered else []
-    if is_clustered and request.predicates:
-        raise UnsupportedTableError(
-            "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE",
-            "OPTIMIZE of a clustered table takes no predicates about partitions: there are none.",
-            parameters={"predicates": list(request.predicates)},
-            hint="Leave the predicate out.",
-        )
-    if is_clustered and request.z_order:
-        raise AnalysisError(
-            "DELTA_CLUSTERING_WITH_ZORDER_BY",
-            "OPTIMIZE of a clustered table can't be told other columns by ZORDER BY.",
-            parameters={"zOrderBy": list(request.z_order)},
-            hint="Leave ZORDER BY out, or change the clustering columns.",
-        )
-    if request.full and not names:
-        raise UnsupportedTableError(
-            "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED",
-            "OPTIMIZE FULL is only supported for clustered tables with non-empty clustering columns.",
-            hint="Leave FULL out.",
-        )
-    if names:
-        raise UnsupportedTableError(
-            "DELTAMERGE_UNSUPPORTED_CLUSTERING",
-            f"The table is clustered by {', '.join(names)}, and OPTIMIZE does not order rows by clustering columns.",
-            parameters={"clusteringColumns": names},
-            hint="Let delta-spark optimize clustered tables. The table is as it was.",
-        )

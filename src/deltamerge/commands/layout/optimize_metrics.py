@@ -5,7 +5,7 @@ Source: delta-spark's OptimizeStats and OptimizeExecutor.createMetrics. Sizes ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,7 @@ OPTIMIZE_SCHEMA = pa.schema([("path", pa.string()), ("metrics", METRICS)])
 class Optimized:
     """What an OPTIMIZE did: the files that it wrote and replaced, of how many that it could choose from, and in how many bins.
 
-    `vectors` counts the deletion vectors of replaced files, and the rows that they deleted.
+    `clustering` has the metrics of cubes for a clustered table.
     """
 
     added: Sequence[AddFile]
@@ -86,6 +86,7 @@ class Optimized:
     partitions: int
     started: int
     z_ordered: bool = False
+    clustering: Mapping[str, Any] | None = None
 
     @property
     def vectors(self) -> tuple[int, int]:
@@ -119,6 +120,7 @@ def optimize_row(snapshot: Snapshot, path: str, done: Optimized) -> pa.Table:
         "filesRemoved": _sizes(done.removed),
         "partitionsOptimized": done.partitions,
         "zOrderStats": _z_order(done) if done.z_ordered else None,
+        "clusteringStats": done.clustering,
         "numBins": done.bins,
         "numBatches": 1,
         "totalConsideredFiles": done.considered,

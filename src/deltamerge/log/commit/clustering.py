@@ -37,7 +37,12 @@ def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
 
 def clustering_names(snapshot: Snapshot) -> list[str]:
     """The clustering columns by logical names, as SQL has them. Raises CorruptTableError."""
-    return [".".join(_logical(snapshot.schema, path)) for path in clustering_columns(snapshot)]
+    return [".".join(path) for path in clustering_paths(snapshot)]
+
+
+def clustering_paths(snapshot: Snapshot) -> list[tuple[str, ...]]:
+    """The paths of the clustering columns by logical names. Raises CorruptTableError."""
+    return [tuple(_logical(snapshot.schema, path)) for path in clustering_columns(snapshot)]
 
 
 def clustering_changes(newest: Snapshot, target: Snapshot) -> list[DomainMetadata]:

@@ -211,10 +211,9 @@ def clustered(path: Path, *names: str) -> DeltaLog:
     return log
 
 
-def test_clustered_tables_are_left_to_others(tmp_path: Path) -> None:
+def test_clustered_tables_refuse_other_layouts(tmp_path: Path) -> None:
     log = clustered(tmp_path / "c", "id")
     refusals: list[tuple[Optimize, type[Exception], str]] = [
-        (Optimize(), UnsupportedTableError, "DELTAMERGE_UNSUPPORTED_CLUSTERING"),
         (Optimize(("id = 1",)), UnsupportedTableError, "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"),
         (Optimize(z_order=("id",)), AnalysisError, "DELTA_CLUSTERING_WITH_ZORDER_BY"),
     ]
@@ -225,6 +224,23 @@ def test_clustered_tables_are_left_to_others(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedTableError, match="DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"):
         optimize_table(session(), other, Optimize(full=True))
     assert optimize(other)["numFilesAdded"] == 1
+
+
+def test_clustered_tables_are_laid_out_by_their_columns_once(tmp_path: Path) -> None:
+    log = clustered(tmp_path, "s", "id")
+    found = optimize(log)
+    (file,) = log.snapshot().files.table().to_pylist()
+    tags = dict(file["tags"])
+    assert (file["clusteringProvider"], tags["ZCUBE_ZORDER_BY"]) == ("liquid", '["s","id"]')
+    assert uuid.UUID(tags["ZCUBE_ID"])
+    texts = pq.ParquetFile(tmp_path / file["path"]).read()["s"].to_pylist()
+    assert max(texts[:5]) < "s060"
+    assert found["clusteringStats"]["inputOtherFiles"]["numFiles"] == found["clusteringStats"]["mergedFiles"]["numFiles"] == 2
+    assert found["zOrderStats"] is None
+    told = info(log)["operationParameters"]
+    assert (told["clusterBy"], told["zOrderBy"], told["isFull"]) == ('["s","id"]', "[]", False)
+    again = optimize(log)
+    assert (again["numFilesAdded"], again["clusteringStats"]["inputNumZCubes"]) == (0, 1)
 
 
 def racing(monkeypatch: pytest.MonkeyPatch, path: Path, *actions: dict[str, Any]) -> None:
