@@ -35,6 +35,8 @@ OTHER_NAMES = frozenset(
         "UNRESOLVED_COLUMN",
         "UNSUPPORTED_GENERATOR",
         "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
+        "ZCUBE_ID",
+        "ZCUBE_ZORDER_BY",
     }
 )
 
