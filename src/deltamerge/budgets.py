@@ -80,6 +80,7 @@ class Budgets:
     payload_tasks: int = 64
     row_group_bytes: int = 64 * _MB
     rewrite_rows: int = 131_072  # of a file that is written again: what is worked on at once
+    sorted_bytes: int = 256 * _MB  # of rows that a task lays out by columns in memory
     open_partitions_bytes: int = 256 * _MB  # of rows that wait in the writers of all partitions
 
     lost_sources: int = 3  # times that a source is evaluated before its loss is an error

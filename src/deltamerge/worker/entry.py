@@ -28,7 +28,7 @@ from deltamerge.worker.write.file_rows import living_rows
 from deltamerge.worker.write.results import ADD, POSITIONS, result_batch, written_row
 from deltamerge.worker.write.rewrite import ChangeSpec, conform_column
 from deltamerge.worker.write.write import PartitionWriters, WriteSpec, check_required
-from deltamerge.worker.write.z_order import Z_KEY, ZOrder, sampled, z_keys
+from deltamerge.worker.write.z_order import Z_KEY, ZOrder, distinct_keys, sampled, z_keys
 
 Batches = Iterable[pa.RecordBatch]
 ArrowMap = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -221,12 +221,11 @@ def sample_map(batches: Batches, spec: WriteSpec, bins: Sequence[Sequence[FileTa
 
 @arrow_map
 def z_key_map(batches: Batches, spec: WriteSpec, bins: Sequence[Sequence[FileTask]], order: ZOrder) -> Iterator[pa.RecordBatch]:
-    """Bin numbers in; the rows of each bin's files out, with their keys as the last column."""
+    """Bin numbers in; the rows of each bin's files out, with their keys as the last column, no two of a batch alike."""
     for number in _numbers(batches):
         for task in bins[number]:
             for rows in living_rows(spec, task):
-                keys = pa.array(z_keys(rows, order).tolist(), pa.binary())
-                yield from rows.append_column(Z_KEY, keys).combine_chunks().to_batches()
+                yield from rows.append_column(Z_KEY, distinct_keys(z_keys(rows, order))).combine_chunks().to_batches()
 
 
 @arrow_map

@@ -6,7 +6,7 @@ Source: delta-spark's VacuumCommand.getValidFilesFromSnapshot. Times are in ms s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote
 
@@ -24,35 +24,35 @@ from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.storage import ObjectInfo, Store
 from deltamerge.storage.location import is_absolute
 
-_CHANGES = "_change_data/"
 _AT_ONCE = 16
+_MARGIN = 86_400_000
 
 
-def needed_names(table: DeltaLog, cutoff: int, old: Sequence[ObjectInfo], beyond_state: bool) -> set[str]:
+def needed_names(table: DeltaLog, cutoff: int) -> set[str]:
     """The names within the table of the files that the newest version or one since `cutoff` needs.
 
-    `old` are the files in question. Commits are read one by one only where a version's state does not tell: for old change data
-    files, and, `beyond_state`, for files that were removed longer ago than checkpoints keep tombstones.
+    The commits since then are read one by one: of change data files a version's state tells nothing, and checkpoints may have
+    been written when the table kept tombstones for a shorter time.
     """
     snapshot = table.snapshot()
     names = set(_names(snapshot.store, snapshot.files.column("path"), snapshot.files.column("deletionVector")))
     removed = snapshot.tombstones.table
     kept = removed.filter(pc.greater_equal(pc.coalesce(removed["deletionTimestamp"], 0), cutoff))
     names.update(_names(snapshot.store, kept["path"], kept["deletionVector"]))
-    if beyond_state or any(file.name.startswith(_CHANGES) for file in old):
-        for commit in _commits_since(snapshot.store, cutoff):
-            names.update(_names(snapshot.store, commit.removes["path"], commit.removes["deletionVector"]))
-            names.update(_names_of(snapshot.store, (file.path for file in commit.cdc)))
+    for commit in _commits_since(snapshot.store, cutoff):
+        names.update(_names(snapshot.store, commit.removes["path"], commit.removes["deletionVector"]))
+        names.update(_names_of(snapshot.store, (file.path for file in commit.cdc)))
     return names
 
 
 def _commits_since(store: Store, cutoff: int) -> Iterator[CommitFile]:
     """The commits made from `cutoff` on. A margin is for their own timestamps, which may be later than their files'."""
-    infos = [info for info in ordered_times(all_commits(store)) if info.modified >= cutoff - 86_400_000]
+    infos = [info for info in ordered_times(all_commits(store)) if info.modified >= cutoff - _MARGIN]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for commit in pool.map(lambda info: _read(store, info), infos):
-            if commit is not None and max(commit.timestamp, commit.file.modified) >= cutoff:
-                yield commit
+        for start in range(0, len(infos), _AT_ONCE):
+            for commit in pool.map(lambda info: _read(store, info), infos[start : start + _AT_ONCE]):
+                if commit is not None and max(commit.timestamp, commit.file.modified) >= cutoff:
+                    yield commit
 
 
 def _read(store: Store, info: ObjectInfo) -> CommitFile | None:

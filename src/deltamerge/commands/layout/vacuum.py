@@ -77,7 +77,7 @@ def vacuum_table(spark: Session, table: DeltaLog, retention_hours: float | None 
     _check_retention(specified, default, checked)
     retention = default if specified is None else specified
     cutoff = int(time.time() * 1000) - retention
-    found = _unneeded(table, snapshot, cutoff, beyond_state=retention > default)
+    found = _unneeded(table, snapshot, cutoff)
     done = found.vacuumed
     where = f"{len(found.files)} files ({done.size} bytes) and {len(found.folders)} empty folders of {table.store.url}"
     if dry_run:
@@ -118,7 +118,7 @@ def _check_retention(specified: int | None, default: int, checked: bool) -> None
     )
 
 
-def _unneeded(table: DeltaLog, before: Snapshot, cutoff: int, beyond_state: bool) -> _Found:
+def _unneeded(table: DeltaLog, before: Snapshot, cutoff: int) -> _Found:
     """The files older than `cutoff` that no version since then needs, and the empty folders that are as old."""
     old: list[ObjectInfo] = []
     folders: dict[str, int] = {}
@@ -127,7 +127,7 @@ def _unneeded(table: DeltaLog, before: Snapshot, cutoff: int, beyond_state: bool
         old += [file for file in listing.files if file.modified < cutoff]
         holding.update(file.name.rpartition("/")[0] for file in listing.files)
         folders.update({folder.name: folder.modified for folder in listing.folders})
-    needed = needed_names(table, cutoff, old, beyond_state)
+    needed = needed_names(table, cutoff)
     files = [file for file in old if file.name not in needed]
     return _Found(files, _empty(folders, holding, cutoff), len(folders) + 1)
 

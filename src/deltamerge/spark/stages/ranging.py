@@ -42,8 +42,7 @@ def ranged(
     fields[-1:-1] = [T.StructField(name, T.LongType()) for name in TRACKED if name in spec.schema.names]
     numbers = spark.range(0, len(bins), 1, len(bins))
     rows = numbers.mapInArrow(z_key_map(spec, bins, order), T.StructType(fields))
-    # Rows of one key may be too many for one task.
-    spread = rows.repartitionByRange(files, F.col(Z_KEY), F.rand()).sortWithinPartitions(Z_KEY).drop(Z_KEY)
+    spread = rows.repartitionByRange(files, F.col(Z_KEY)).sortWithinPartitions(Z_KEY).drop(Z_KEY)
     whole = replace(spec, target_bytes=1 << 62)
     return collect(data_frame(spread, whole), description, RESULT_TYPE)
 

@@ -26,13 +26,12 @@ _SMALL_BYTES = 2 << 20
 class CompactSpec:
     """How files are put together: those of each bin, which are of one partition, become one file.
 
-    Its rows are laid out by the columns of `z_order`, paths of logical names, if they take no more than `sorted_bytes` in memory.
+    Its rows are laid out by the columns of `z_order`, paths of logical names, as long as they may be held in memory.
     """
 
     write: WriteSpec
     bins: tuple[tuple[FileTask, ...], ...]
     z_order: tuple[tuple[str, ...], ...] = ()
-    sorted_bytes: int = 512 << 20
 
 
 def compact(spec: CompactSpec, number: int) -> pa.RecordBatch:
@@ -60,7 +59,7 @@ def _laid_out(spec: CompactSpec, rows: Iterator[pa.Table]) -> Iterator[pa.Table]
     for part in rows:
         held.append(part)
         size += part.nbytes
-        if size > spec.sorted_bytes:
+        if size > spec.write.budgets.sorted_bytes:
             yield from held
             yield from rows
             return

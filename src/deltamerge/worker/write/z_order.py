@@ -18,6 +18,7 @@ from deltamerge.worker.scan.columns import within
 Z_KEY = "__deltamerge_z_key"
 _BITS = 10
 _CHUNK_ROWS = 131_072
+_SCATTER = np.uint64(2_654_435_761)
 Keys = np.ndarray[Any, Any]
 
 
@@ -43,6 +44,17 @@ def z_keys(rows: pa.Table, order: ZOrder) -> Keys:
     """The key of each row, fixed bytes that sort as the curve runs. Nulls come first."""
     parts = [_keys(rows.slice(start, _CHUNK_ROWS), order) for start in range(0, rows.num_rows, _CHUNK_ROWS)]
     return np.concatenate(parts) if parts else np.zeros(0, f"S{_width(order)}")
+
+
+def distinct_keys(keys: Keys) -> pa.Array:
+    """Keys with an end that differs from row to row, the same whenever it is made: rows of one key may go to several tasks."""
+    if not len(keys):
+        return pa.array([], pa.binary())
+    ends = (np.arange(len(keys), dtype=np.uint64) * _SCATTER).astype(">u4").view(np.uint8).reshape(len(keys), 4)
+    whole = np.ascontiguousarray(np.hstack([keys.view(np.uint8).reshape(len(keys), keys.dtype.itemsize), ends]))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(whole.shape[1]), len(keys), [None, pa.py_buffer(whole)]).cast(
+        pa.binary()
+    )
 
 
 def sorted_rows(rows: pa.Table, paths: Sequence[tuple[str, ...]]) -> pa.Table:

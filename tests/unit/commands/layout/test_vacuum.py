@@ -14,6 +14,7 @@ import pytest
 
 from deltamerge.commands.layout.vacuum import Vacuumed, vacuum_table
 from deltamerge.errors import CorruptTableError, InvalidArgumentError, StorageError, UnsupportedTableError
+from deltamerge.log.commit.upkeep import checkpoint
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.deletion_vector import vector_file_name, z85_encode
 from deltamerge.storage.local import LocalStore
@@ -155,17 +156,18 @@ def test_change_data_files_of_commits_within_the_retention_stay(tmp_path: Path) 
     assert vacuum(tmp_path).names == ["_change_data/long ago"]
 
 
-def test_a_longer_retention_keeps_what_tombstones_no_longer_tell(tmp_path: Path) -> None:
-    kept = {"delta.deletedFileRetentionDuration": "interval 1 hours"}
-    create(tmp_path, add("f"), properties=kept)
-    put(tmp_path, "f")
-    put(tmp_path, "g")
-    path = commit(tmp_path, 1, remove("f", deletionTimestamp=NOW - 10 * HOUR))
-    os.utime(path, (time.time() - 36_000,) * 2)
+def test_what_checkpoints_no_longer_tell_is_read_from_commits(tmp_path: Path) -> None:
+    create(tmp_path, add("f"), add("h"), properties={"delta.deletedFileRetentionDuration": "interval 1 hours"})
+    for name in ("f", "g", "h"):
+        put(tmp_path, name)
+    commit(tmp_path, 1, remove("f", deletionTimestamp=NOW - 10 * HOUR))
+    for version, hours in ((0, 200), (1, 10)):
+        os.utime(tmp_path / "_delta_log" / f"{version:020d}.json", (time.time() - hours * 3600,) * 2)
     log = DeltaLog(LocalStore(str(tmp_path)))
-    log.remember(log.snapshot())
-    assert vacuum(tmp_path, 100, dry_run=True).names == ["g"]
-    assert vacuum(tmp_path, dry_run=True).names == ["f", "g"]
+    checkpoint(log.snapshot())
+    commit(tmp_path, 2, metadata())
+    assert vacuum(tmp_path, dry_run=True).names == ["g"]
+    assert vacuum(tmp_path, 5, True, **{CHECK.replace(".", "_"): "false"}).names == ["f", "g"]
 
 
 @pytest.mark.parametrize(
@@ -182,6 +184,7 @@ def test_a_time_that_is_too_short_is_refused(tmp_path: Path, hours: float, condi
 
 def test_a_short_time_that_the_session_allows(tmp_path: Path) -> None:
     create(tmp_path, remove("f", deletionTimestamp=NOW - HOUR))
+    age_commit(tmp_path)
     put(tmp_path, "f", hours=1)
     put(tmp_path, "young", hours=0.5)
     assert vacuum(tmp_path, 0.75, **{CHECK.replace(".", "_"): "false"}).names == ["f"]
