@@ -19,11 +19,3 @@ def table_name(reader: Reader) -> tuple[str, ...]:
 def table_of(spark: Session, name: tuple[str, ...], operation: str) -> DeltaLog:
     """The log of the Delta table of this name. Raises AnalysisError for any other, naming the operation."""
     return open_table(spark, target_named(spark, name, operation).location)
-
-
-def expect_end(reader: Reader) -> None:
-    """Raises ParseError where text is left behind a statement."""
-    while reader.take(";"):
-        pass
-    if not reader.done:
-        raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from deltamerge.commands.layout.optimize import Optimize, optimize_table
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.sql.reader import Reader
-from deltamerge.statements.named import expect_end, table_name, table_of
+from deltamerge.statements.named import table_name, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def parse_optimize(reader: Reader) -> OptimizeStatement:
     if reader.take("ZORDER"):
         reader.expect("BY")
         z_order = tuple(reader.listed(reader.name_text)) if reader.sees("(") else _names(reader)
-    expect_end(reader)
+    reader.end()
     return OptimizeStatement(name, Optimize(predicates, z_order, full))
 
 

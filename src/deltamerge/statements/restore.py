@@ -11,7 +11,7 @@ from deltamerge.commands.layout.restore import restore_table, restored_frame
 from deltamerge.spark.read.travel import time_of
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.sql.reader import Reader
-from deltamerge.statements.named import expect_end, table_name, table_of
+from deltamerge.statements.named import table_name, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,6 @@ def parse_restore(reader: Reader) -> Restore:
         reader.expect("TIMESTAMP")
     reader.expect("AS")
     reader.expect("OF")
-    found = Restore(name, version=reader.whole_number()) if by_version else Restore(name, timestamp=reader.expression())
-    expect_end(reader)
+    found = Restore(name, version=reader.number()) if by_version else Restore(name, timestamp=reader.expression())
+    reader.end()
     return found

@@ -14,7 +14,7 @@ from deltamerge.commands.table.describe import frame_of, location_text
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.sql.reader import Reader
-from deltamerge.statements.named import expect_end, table_name, table_of
+from deltamerge.statements.named import table_name, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def parse_vacuum(reader: Reader) -> Vacuum:
     seen: set[str] = set()
     while not reader.done and not reader.sees(";"):
         found = _with_modifier(reader, found, seen)
-    expect_end(reader)
+    reader.end()
     return found
 
 
@@ -63,7 +63,7 @@ def _with_modifier(reader: Reader, found: Vacuum, seen: set[str]) -> Vacuum:
             hint="Leave it out: VACUUM lists the folder, and deletes all that LITE would delete.",
         )
     if word == "RETAIN":
-        hours = reader.number()
+        hours = reader.fraction()
         reader.expect("HOURS")
         return replace(found, retention_hours=hours)
     if word == "DRY":

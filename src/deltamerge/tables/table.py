@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -210,7 +211,10 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         and columns. Raises IllegalArgumentException for a time that is negative, or shorter than the table's while
         `spark.databricks.delta.retentionDurationCheck.enabled` is true. As delta-spark's VACUUM.
         """
-        vacuum_table(self._spark, self._log, None if retentionHours is None else float(retentionHours))
+        hours = None if retentionHours is None else float(retentionHours)
+        if hours is not None and not math.isfinite(hours):
+            raise ValueError(f"'retentionHours' in vacuum must be a number of hours, found {retentionHours!r}")
+        vacuum_table(self._spark, self._log, hours)
         return self._spark.createDataFrame([], SparkStructType([]))
 
     @property

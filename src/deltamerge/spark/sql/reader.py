@@ -71,6 +71,36 @@ class Reader:
         if not self.take(word):
             raise self.error("PARSE_SYNTAX_ERROR", f"Syntax error: {word} expected")
 
+    def end(self) -> None:
+        """Nothing but semicolons follows."""
+        while self.take(";"):
+            pass
+        if not self.done:
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error")
+
+    def string(self) -> str | None:
+        """What the string says that stands here; None where none does."""
+        if self.done or self._token.kind is not Kind.STRING:
+            return None
+        self._at += 1
+        return string_value(self._tokens[self._at - 1])
+
+    def number(self) -> int:
+        """A whole number."""
+        if self.done or not self._token.text.isdecimal():
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a whole number expected")
+        self._at += 1
+        return int(self._tokens[self._at - 1].text)
+
+    def fraction(self) -> float:
+        """A number of any kind, with a minus or none."""
+        negative = self.take("-")
+        if self.done or self._token.kind is not Kind.NUMBER:
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a number expected")
+        self._at += 1
+        found = float(re.sub(r"(?i)(?:bd|[dflsy])$", "", self._tokens[self._at - 1].text))
+        return -found if negative else found
+
     def ctes(self) -> str:
         """WITH and its queries."""
         begin = self._at
@@ -123,34 +153,6 @@ class Reader:
         if self.sees("("):
             raise self.error("COLUMN_ALIASES_NOT_ALLOWED", "Column aliases are not allowed in MERGE")
         return found
-
-    def string(self) -> str | None:
-        """The value of a string, None where none stands. Raises ParseError for one whose value depends on Spark's version."""
-        if self.done or self._token.kind is not Kind.STRING:
-            return None
-        found = string_value(self._token)
-        if found is None:
-            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a plain string expected")
-        self._at += 1
-        return found
-
-    def whole_number(self) -> int:
-        """A whole number as digits, also within a string. Raises ParseError."""
-        text = None if self.done else (string_value(self._token) if self._token.kind is Kind.STRING else self._token.text)
-        if text is None or not text.isascii() or not text.isdecimal():
-            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a whole number expected")
-        self._at += 1
-        return int(text)
-
-    def number(self) -> float:
-        """A number, with a minus or none. Raises ParseError."""
-        negative = self.take("-")
-        try:
-            found = float(re.sub(r"(?i)(?:bd|[dflsy])$", "", "" if self.done else self._token.text))
-        except ValueError:
-            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a number expected") from None
-        self._at += 1
-        return -found if negative else found
 
     def enclosed(self) -> str:
         """The text between a parenthesis and its partner."""
