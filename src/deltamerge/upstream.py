@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-_EMPTY = "deltamerge.write(spark.createDataFrame([], schema), path, partition_by=.., properties=..)"
 _COPY = ", or copy the rows: deltamerge.write(deltamerge.read(spark, path, {}=..), other_path)"
 _FEATURES = ", or delta-rs: deltalake.DeltaTable(path).alter.add_feature(..)"
 
 # What to use for each, besides delta-spark itself.
 MISSING = {
-    "create": f", or write no rows: {_EMPTY}",
-    "createIfNotExists": f', or write no rows: {_EMPTY[:-1]}, mode="ignore")',
-    "createOrReplace": f', or write no rows: {_EMPTY[:-1]}, mode="overwrite"). A table that exists keeps its schema',
-    "replace": ', or overwrite the rows: deltamerge.write(df, path, mode="overwrite"). The table keeps its schema',
     "convertToDelta": ", or delta-rs: deltalake.convert_to_deltalake(path)",
     "generate": ", or delta-rs: deltalake.DeltaTable(path).generate()",
     "clone": _COPY.replace(", {}=..", ""),

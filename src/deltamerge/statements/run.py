@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from deltamerge.commands.table.create import Creation
 from deltamerge.merge.sql import run_merge_text
 from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.expressions.queries import asking_for_formats
@@ -12,6 +13,7 @@ from deltamerge.spark.sql.literals import Arguments, with_arguments
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
 from deltamerge.spark.sql.variables import with_variables
+from deltamerge.statements.create_table import parser_of
 from deltamerge.statements.optimize import parse_optimize
 from deltamerge.statements.restore import parse_restore
 from deltamerge.statements.statement import Parser, Statement
@@ -22,6 +24,9 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("OPTIMIZE",): parse_optimize,
     ("RESTORE",): parse_restore,
     ("VACUUM",): parse_vacuum,
+    ("CREATE", "TABLE"): parser_of(Creation.CREATE),
+    ("CREATE", "OR", "REPLACE", "TABLE"): parser_of(Creation.CREATE_OR_REPLACE),
+    ("REPLACE", "TABLE"): parser_of(Creation.REPLACE),
 }
 
 

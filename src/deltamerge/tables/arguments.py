@@ -46,5 +46,10 @@ def assignments_of(values: ColumnMapping | None, argument: str) -> tuple[Assignm
     return tuple(found)
 
 
+def refuse_type(message: str, *objects: object) -> NoReturn:
+    """Raise the TypeError for arguments of another type, which names them."""
+    raise TypeError(message + "".join(f" Found {given!s} with type {type(given)!s}" for given in objects))
+
+
 def _refuse(message: str, value: object) -> NoReturn:
     raise TypeError(f"{message}, found '{value!s}' of type '{type(value)!s}'")

@@ -14,6 +14,7 @@ from deltamerge.commands.layout.restore import restore_table, restored_frame
 from deltamerge.commands.layout.vacuum import vacuum_table
 from deltamerge.commands.rows.dml import delete_rows, update_rows
 from deltamerge.commands.rows.merge_history import History, merge_history
+from deltamerge.commands.table.create import Creation
 from deltamerge.commands.table.describe import detail_table, frame_of, history_table
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.commit_times import milliseconds
@@ -26,8 +27,10 @@ from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, expression_of, names_of
+from deltamerge.tables.column_builder import DeltaColumnBuilder
 from deltamerge.tables.merge_builder import DeltaMergeBuilder
 from deltamerge.tables.optimize_builder import DeltaOptimizeBuilder
+from deltamerge.tables.table_builder import DeltaTableBuilder
 from deltamerge.upstream import SaysWhatIsMissing, missing
 
 
@@ -82,6 +85,31 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at the path `identifier`."""
         return open_table(sparkSession, identifier).exists()
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Begin to make a table; it must not be there."""
+        return _builder(sparkSession, Creation.CREATE)
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Begin to make a table; one that is there stays as it is."""
+        return _builder(sparkSession, Creation.CREATE_IF_NOT_EXISTS)
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Begin to replace a table: its rows, columns, layout and properties. Its history stays."""
+        return _builder(sparkSession, Creation.REPLACE)
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Begin to make a table, or to replace the one that is there."""
+        return _builder(sparkSession, Creation.CREATE_OR_REPLACE)
+
+    @classmethod
+    def columnBuilder(cls, sparkSession: SparkSession, colName: str) -> DeltaColumnBuilder:
+        """Begin a column for `addColumns`."""
+        return DeltaColumnBuilder(sparkSession, colName)
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for use in expressions."""
@@ -221,3 +249,14 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
     def _qualifier(self) -> tuple[str, ...]:
         """The parts of the name by which expressions may qualify columns; () for none."""
         return self._name if self._alias is None else (self._alias,)
+
+
+def _builder(spark: SparkSession | None, creation: Creation) -> DeltaTableBuilder[DeltaTable]:
+    found = SparkSession.getActiveSession() if spark is None else spark
+    if found is None:
+        raise ValueError("There is no active SparkSession: pass one.")
+
+    def opened(log: DeltaLog, name: tuple[str, ...]) -> DeltaTable:
+        return DeltaTable(found, log, known_schema=log.snapshot().schema, name=name)
+
+    return DeltaTableBuilder(found, creation, opened)

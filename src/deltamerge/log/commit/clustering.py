@@ -6,13 +6,17 @@ Source: PROTOCOL.md, "Clustered Table"; delta-spark's ClusteringMetadataDomain.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from deltamerge.errors import CorruptTableError, restore_action
+from deltamerge.errors import AnalysisError, CorruptTableError, restore_action
+from deltamerge.log.commit.stats_columns import bound_type, indexed_fields
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.types import StructField, StructType
-from deltamerge.protocol.table.actions import DomainMetadata
+from deltamerge.protocol.table.actions import DomainMetadata, Metadata
+from deltamerge.protocol.table.properties import Properties
 
-_DOMAIN = "delta.clustering"
+DOMAIN = "delta.clustering"
+_MOST_COLUMNS = 4
 
 
 def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
@@ -20,7 +24,7 @@ def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
 
     Raises CorruptTableError when the log does not tell them.
     """
-    domain = snapshot.domains.get(_DOMAIN)
+    domain = snapshot.domains.get(DOMAIN)
     if domain is None:
         return []
     try:
@@ -30,7 +34,7 @@ def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
         raise CorruptTableError(
             "DELTAMERGE_CORRUPT_CLUSTERING",
             f"The clustering columns of {snapshot.store.url} can't be read: {domain.configuration[:200]}.",
-            parameters={"domain": _DOMAIN, "configuration": domain.configuration},
+            parameters={"domain": DOMAIN, "configuration": domain.configuration},
             hint=restore_action("domainMetadata"),
         ) from error
 
@@ -47,11 +51,11 @@ def clustering_paths(snapshot: Snapshot) -> list[tuple[str, ...]]:
 
 def clustering_changes(newest: Snapshot, target: Snapshot) -> list[DomainMetadata]:
     """What makes a table clustered as it was in another version; [] where neither says anything. Raises CorruptTableError."""
-    if _DOMAIN not in newest.domains and _DOMAIN not in target.domains:
+    if DOMAIN not in newest.domains and DOMAIN not in target.domains:
         return []
     names = [list(path) for path in clustering_columns(target)]
-    value = {"clusteringColumns": names, "domainName": _DOMAIN}
-    return [DomainMetadata(_DOMAIN, json.dumps(value, separators=(",", ":"), ensure_ascii=False))]
+    value = {"clusteringColumns": names, "domainName": DOMAIN}
+    return [DomainMetadata(DOMAIN, json.dumps(value, separators=(",", ":"), ensure_ascii=False))]
 
 
 def _logical(schema: StructType, path: tuple[str, ...]) -> list[str]:
@@ -61,4 +65,56 @@ def _logical(schema: StructType, path: tuple[str, ...]) -> list[str]:
         field = next((f for f in fields if f.physical_name == part), None) if isinstance(fields, StructType) else None
         found.append(field.name if isinstance(field, StructField) else part)
         fields = field.type if field is not None else None
+    return found
+
+
+def clustering_domain(
+    schema: StructType, columns: Sequence[tuple[str, ...]], metadata: Metadata, partition_by: Sequence[str] = ()
+) -> DomainMetadata:
+    """What a commit says to cluster a table by these columns, given by the parts of their logical names; () for by none.
+
+    Raises AnalysisError for a column that is not there, has no statistics, or is one too many.
+    """
+    if columns and partition_by:
+        raise AnalysisError(
+            "DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
+            "Clustering and partitioning cannot both be specified.",
+            hint="Leave one of the two out.",
+        )
+    if len(columns) > _MOST_COLUMNS:
+        raise AnalysisError(
+            "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS",
+            f"CLUSTER BY supports up to {_MOST_COLUMNS} clustering columns, but the table has {len(columns)}.",
+            parameters={"numColumnsLimit": _MOST_COLUMNS, "actualNumColumns": len(columns)},
+            hint="Name those that queries filter by most often.",
+        )
+    paths = [_physical(schema, name) for name in columns]
+    bounded = {
+        path for path, field in indexed_fields(schema, Properties(metadata.configuration)) if bound_type(field) is not None
+    }
+    missing = [".".join(name) for name, path in zip(columns, paths, strict=True) if tuple(path) not in bounded]
+    if missing:
+        raise AnalysisError(
+            "DELTA_CLUSTERING_COLUMN_MISSING_STATS",
+            f"Liquid clustering requires clustering columns to have stats. Couldn't find them in: {', '.join(missing)}.",
+            parameters={"columns": missing},
+            hint="Name them in delta.dataSkippingStatsColumns. Structs, arrays and maps have no statistics.",
+        )
+    value = {"clusteringColumns": paths, "domainName": DOMAIN}
+    return DomainMetadata(DOMAIN, json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+
+
+def _physical(schema: StructType, name: tuple[str, ...]) -> list[str]:
+    found: list[str] = []
+    within: object = schema
+    for part in name:
+        field = within.find(part) if isinstance(within, StructType) else None
+        if field is None:
+            raise AnalysisError(
+                "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
+                f"Unable to find the column {'.'.join(name)} of {schema}.",
+                parameters={"columnName": ".".join(name), "tableSchema": str(schema)},
+            )
+        found.append(field.physical_name)
+        within = field.type
     return found

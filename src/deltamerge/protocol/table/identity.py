@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from deltamerge.errors import AnalysisError, ArithmeticDataError, CorruptTableError, restore_action
 from deltamerge.protocol.schema.types import StructField, StructType, parse_schema, schema_json
@@ -72,6 +73,11 @@ def exhausted(name: str) -> ArithmeticDataError:
         parameters={"columnName": name},
         hint="Give explicit values, or make the table anew with another start and step.",
     )
+
+
+def identity_metadata(start: int, step: int, explicit: bool) -> dict[str, Any]:
+    """What the log notes about an identity column; whether it also takes values that are given."""
+    return {_START: start, _STEP: step, _EXPLICIT: explicit}
 
 
 def identity_columns(schema: StructType) -> tuple[Identity, ...]:

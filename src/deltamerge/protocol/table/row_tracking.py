@@ -53,8 +53,11 @@ def tracking_columns(protocol: Protocol, metadata: Metadata) -> TrackingColumns 
     return TrackingColumns(names[0], names[1])
 
 
-def with_column_names(protocol: Protocol, configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a new table, with names for the materialized columns if its protocol has row tracking."""
+def with_column_names(
+    protocol: Protocol, configuration: Mapping[str, str], before: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """A table's properties; if its protocol has row tracking, with names for the materialized columns: those of `before`."""
     if "rowTracking" not in named_features(protocol):
         return dict(configuration)
-    return {**configuration, **{key: f"{prefix}{uuid.uuid4()}" for key, prefix in _PREFIXES.items()}}
+    had = before or {}
+    return {**configuration, **{key: had.get(key) or f"{prefix}{uuid.uuid4()}" for key, prefix in _PREFIXES.items()}}

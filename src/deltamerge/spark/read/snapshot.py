@@ -17,7 +17,6 @@ from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import StructField, fields_of, is_void, without_void
 from deltamerge.protocol.table.column_mapping import MappingMode, mapping_mode, physical_schema
 from deltamerge.protocol.values.partitions import NULL_FOLDER, decode_path, partition_folder
-from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import shown_schema, spark_type, to_spark
@@ -31,7 +30,8 @@ def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:
     files = snapshot.files.table()
     schema = shown_schema(snapshot.schema)
     if not files.num_rows:
-        return empty_frame(spark, schema)
+        nothing: Frame = spark.createDataFrame([], to_spark(schema))  # with columns that can't be null, which no null contradicts
+        return nothing
     plain = pc.is_null(files["deletionVector"])
     if snapshot.store.spec.scheme != "file" or not _plain_layout(snapshot, files):
         plain = pa.array([False] * files.num_rows)

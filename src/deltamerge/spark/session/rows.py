@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import pyarrow as pa
+from pyspark.sql import types as T
 
 from deltamerge.spark.session.frames import Frame, Session
 
@@ -13,6 +14,11 @@ from deltamerge.spark.session.frames import Frame, Session
 def one_row(spark: Session, values: Mapping[str, int | str]) -> Frame:
     """A frame of one row of long and string columns."""
     return spark.createDataFrame(pa.table({name: pa.array([value]) for name, value in values.items()}))
+
+
+def no_rows(spark: Session) -> Frame:
+    """What Spark returns for a statement that has nothing to tell."""
+    return spark.createDataFrame([], T.StructType([]))
 
 
 @lru_cache(maxsize=8)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
+from pyspark.errors import ParseException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructType as SparkStruct
 from pyspark.sql.types import _parse_datatype_json_value
 
+from deltamerge.errors import ParseError, UnsupportedTableError
+from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import DataType, StructField, StructType, changed_fields, parse_schema, type_value
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.session.quiet import quietly
 
 _DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
@@ -27,6 +32,56 @@ def to_spark(schema: StructType) -> SparkStruct:
 def from_spark(schema: SparkStruct) -> StructType:
     """The Delta schema of a Spark schema."""
     return parse_schema(json.dumps(schema.jsonValue()))
+
+
+def table_schema(schema: SparkStruct) -> StructType:
+    """The Delta schema of these columns: texts of a length are strings, and a column's metadata have its whole type."""
+    fields = []
+    for field in schema.fields:
+        plain, metadata = _without_lengths(field.dataType), dict(field.metadata or {})
+        if plain != field.dataType:
+            metadata[SIZED_TEXT] = field.dataType.simpleString()
+        fields.append(T.StructField(field.name, plain, field.nullable, metadata))
+    return from_spark(SparkStruct(fields))
+
+
+def column_types(texts: Mapping[str, str]) -> SparkStruct:
+    """Columns of these names and types, the latter as SQL text. Raises ParseError for what is no type."""
+    try:
+        with quietly():
+            found = SparkStruct.fromDDL(", ".join(f"{quoted(name)} {text}" for name, text in texts.items()))
+    except ParseException as error:
+        message = str(error).splitlines()
+        raise ParseError(
+            error.getCondition() or "PARSE_SYNTAX_ERROR",
+            f"{', '.join(texts.values())!r} is no data type: {message[0] if message else ''}",
+            parameters=dict(texts),
+            hint="Name a type of Spark SQL, as INT, DECIMAL(10, 2) or ARRAY<STRING>.",
+        ) from error
+    return cast("SparkStruct", found)
+
+
+def check_identity(type: SparkType) -> None:
+    """Raise UnsupportedTableError for an identity column of another type than BIGINT."""
+    if not isinstance(type, T.LongType):
+        raise UnsupportedTableError(
+            "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
+            f"DataType {type.simpleString()} is not supported for IDENTITY columns.",
+            parameters={"dataType": type.simpleString()},
+            hint="Make the column a BIGINT.",
+        )
+
+
+def _without_lengths(type: SparkType) -> SparkType:
+    if isinstance(type, T.CharType | T.VarcharType):
+        return T.StringType()
+    if isinstance(type, SparkStruct):
+        return SparkStruct([T.StructField(f.name, _without_lengths(f.dataType), f.nullable, f.metadata) for f in type.fields])
+    if isinstance(type, T.ArrayType):
+        return T.ArrayType(_without_lengths(type.elementType), type.containsNull)
+    if isinstance(type, T.MapType):
+        return T.MapType(_without_lengths(type.keyType), _without_lengths(type.valueType), type.valueContainsNull)
+    return type
 
 
 def shown_schema(schema: StructType) -> StructType:

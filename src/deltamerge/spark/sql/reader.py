@@ -85,6 +85,27 @@ class Reader:
         self._at += 1
         return string_value(self._tokens[self._at - 1])
 
+    def type_text(self, *ends: str) -> str:
+        """A data type as it is written, up to one of these words or to what separates it from the next one."""
+        begin, depth = self._at, 0
+        while not self.done and (depth or not any(self.sees(end) for end in (",", ")", ";", *ends))):
+            depth += self.sees("(") + self.sees("<") - self.sees(")") - self.sees(">")
+            self._at += 1
+        if begin == self._at:
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a data type expected")
+        return self._slice(begin, self._at)
+
+    def rest(self) -> str:
+        """All that is left of the text, but for semicolons at its end."""
+        begin = end = self._at
+        while not self.done:
+            semicolon = self.take(";")
+            self._at += not semicolon
+            end = end if semicolon else self._at
+        if begin == end:
+            raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: a query expected")
+        return self._slice(begin, end)
+
     def number(self) -> int:
         """A whole number."""
         if self.done or not self._token.text.isdecimal():

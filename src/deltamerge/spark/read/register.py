@@ -1,0 +1,112 @@
+"""Delta tables put into the session's catalog under a name, also where this session's Spark does not know the format.
+
+A catalog takes a table of a format that the session knows. A session of its own, which shares the catalog, is told of a format
+of this name that does nothing: who reads the table by its name asks this library, or has delta-spark's JAR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import types as T
+from pyspark.sql.datasource import DataSource
+
+from deltamerge.errors import AnalysisError, DeltaMergeError
+from deltamerge.protocol.schema.types import StructType
+from deltamerge.spark.expressions.queries import NO_SOURCE, asking
+from deltamerge.spark.read.catalog import sql_name
+from deltamerge.spark.read.listing import pattern
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.plain import plain_reader, plain_sql
+from deltamerge.spark.session.schema import nullable_schema
+
+_HINT = "Give the table's location and use it by its path, as delta.`path`."
+
+
+def whole_name(spark: Session, name: Sequence[str]) -> tuple[str, ...]:
+    """The name with its database; Spark's session catalog is the only one that has tables of this library.
+
+    Raises AnalysisError for a name in another one.
+    """
+    found = tuple(name)
+    if len(found) == 1:
+        return (str(spark.catalog.currentDatabase()), *found)
+    if len(found) == 3 and found[0].lower() == "spark_catalog":
+        return found[1:]
+    if len(found) == 2:
+        return found
+    raise AnalysisError(
+        "DELTA_OPERATION_NOT_ALLOWED",
+        f"Operation not allowed: {sql_name(found)} is no name in Spark's session catalog.",
+        parameters={"operation": sql_name(found)},
+        hint=_HINT,
+    )
+
+
+def is_listed(spark: Session, name: Sequence[str]) -> bool:
+    """Whether the catalog has a table or view of this name, of whatever format. Raises AnalysisError for no database."""
+    database, table = whole_name(spark, name)
+    with asking(spark):
+        found = plain_sql(spark, f"SHOW TABLES IN {sql_name([database])} LIKE '{pattern(table)}'").collect()
+    return any(row["tableName"].lower() == table.lower() and not row["isTemporary"] for row in found)
+
+
+def default_location(spark: Session, name: Sequence[str]) -> str:
+    """Where a table of this name lies if nobody says otherwise: within its database's folder. Raises AnalysisError."""
+    database, table = whole_name(spark, name)
+    with asking(spark):
+        rows = plain_sql(spark, f"DESCRIBE DATABASE {sql_name([database])}").collect()
+    folder = next(str(row[1]) for row in rows if row[0] == "Location")
+    path = unquote(folder.removeprefix("file:")) if folder.startswith("file:") else folder
+    return f"{path.rstrip('/')}/{table.lower()}"
+
+
+def registrar(spark: Session, schema: StructType) -> Session:
+    """The session by which the catalog takes a Delta table of this schema. Raises AnalysisError where there is none."""
+    try:
+        with asking(spark):
+            plain_reader(spark).format("delta").load("/").schema  # noqa: B018 - a Connect client analyses only when asked
+    except AnalysisError as error:
+        return _knowing(spark, nullable_schema(schema)) if error.condition == NO_SOURCE else spark
+    except DeltaMergeError:
+        pass
+    return spark
+
+
+def register(by: Session, name: Sequence[str], location: str) -> None:
+    """Have the catalog list the Delta table at `location` under a name with its database, as one that is not its own to delete.
+
+    Raises AnalysisError for a name that it does not take.
+    """
+    with asking(by):
+        plain_sql(by, f"CREATE TABLE {sql_name(name)} USING delta LOCATION '{_escaped(location)}'")
+
+
+def _escaped(location: str) -> str:
+    return location.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _knowing(spark: Session, columns: T.StructType) -> Session:
+    """A session with the same catalog that knows a format called delta."""
+
+    class Delta(DataSource):  # within a function, so that it is sent by value
+        @classmethod
+        def name(cls) -> str:
+            return "delta"
+
+        def schema(self) -> T.StructType:
+            return columns
+
+    given: Any = spark
+    try:
+        other: Session = given.newSession()
+    except Exception as error:  # a Connect client before PySpark 4.3 has no such method
+        raise AnalysisError(
+            NO_SOURCE,
+            "The catalog of this session takes no Delta tables: its Spark does not know the format.",
+            hint=f"{_HINT} deltamerge.activate(spark) tells Spark of the format.",
+        ) from error
+    other.dataSource.register(Delta)
+    return other
