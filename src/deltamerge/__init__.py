@@ -8,11 +8,12 @@ from deltamerge.spark.session import version as _checked  # noqa: F401 - refuses
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
 from deltamerge._version import __version__
+from deltamerge.commands.rows.request import WriteRequest, transaction_of
 from deltamerge.commands.rows.write import write_table
 from deltamerge.exceptions import catchable
 from deltamerge.log.feed.feed import feed_of
@@ -99,15 +100,47 @@ def write(
     df: DataFrame,
     path: str,
     mode: str = "error",
-    partition_by: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] | None = None,
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    *,
+    cluster_by: str | Sequence[str] | None = None,
+    merge_schema: bool | None = None,
+    overwrite_schema: bool = False,
+    replace_where: str | None = None,
+    partition_overwrite: Literal["static", "dynamic"] | None = None,
+    user_metadata: str | None = None,
+    txn_app_id: str | None = None,
+    txn_version: int | None = None,
 ) -> int | None:
-    """Write `df` into the Delta table at `path` and return the version made; None when mode `ignore` found a table.
+    """Write `df` into the Delta table at `path` and return the version made; None when mode `ignore` found a table, or when the
+    transaction `txn_app_id` has written a version of at least `txn_version` before.
 
-    `mode` is error, ignore, append or overwrite, as of Spark's DataFrameWriter; `partition_by` and the table
-    `properties` are for a table that does not exist yet. `storage_options` as of `read`.
+    `mode` is error, ignore, append or overwrite, as of Spark's DataFrameWriter; `partition_by`, `cluster_by` and the table
+    `properties` are for a table that does not exist yet. `storage_options` as of `read`. The others are as the options of
+    delta-spark's writer: `merge_schema` adds the data's columns to the table's, without it the session decides.
+    An overwrite replaces only the rows for which `replace_where` is true, which all rows of `df` must meet, or only the
+    partitions that get rows (`partition_overwrite="dynamic"`). With `overwrite_schema` it gives the table the columns of the
+    data, and the `partition_by` and `cluster_by` of the call. History shows `user_metadata`.
+
+    Raises an AnalysisException for columns that the table does not have, and rows that don't meet `replace_where`.
     """
     if not isinstance(df, DataFrame):
         raise TypeError(f"'df' in write must be a DataFrame of Spark, found to be of type {type(df)!s}")
-    return write_table(df, path, mode, partition_by, properties, storage_options)
+    request = WriteRequest(
+        mode=mode.lower(),
+        partition_by=_names(partition_by),
+        cluster_by=_names(cluster_by),
+        properties=properties or {},
+        merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
+        replace_where=replace_where,
+        partition_overwrite=partition_overwrite,
+        user_metadata=user_metadata,
+        txn_id=transaction_of(txn_app_id, txn_version),
+    )
+    return write_table(df, path, request, storage_options)
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given or ())

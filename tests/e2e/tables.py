@@ -22,8 +22,8 @@ from pyspark.sql.conversion import LocalDataToArrowConversion
 
 import deltamerge
 from deltamerge.commands.rows import write as write_module
-from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.protocol.table.actions import AddFile
+from deltamerge.commands.rows.request import WriteRequest
+from deltamerge.commands.rows.written import WritePlan, Written
 from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import write_spec
 from deltamerge.tables import DeltaTable
@@ -72,14 +72,15 @@ def _write_here(
     """Append rows to a table as `deltamerge.write` does, all but the job: its task runs in this process."""
     types = _schema_of(schema)
 
-    def written(_: object, snapshot: Snapshot, __: object = ()) -> list[AddFile]:
+    def written(plan: WritePlan) -> Written:
         values = LocalDataToArrowConversion.convert(rows, types, False)
-        result = pa.Table.from_batches(list(write_map(write_spec(snapshot))(values.to_batches())))
-        return [file for _, file in added_files(result, snapshot.schema)]
+        result = pa.Table.from_batches(list(write_map(write_spec(plan.after))(values.to_batches())))
+        return Written(tuple(file for _, file in added_files(result, plan.after.schema)))
 
     frame: Any = SimpleNamespace(schema=types, columns=types.names, sparkSession=spark)
-    with patch.object(write_module, "_written", written):
-        write_module.write_table(frame, str(path), "append", partition_by, properties)
+    with patch.object(write_module, "written", written):
+        request = WriteRequest("append", tuple(partition_by), properties=properties or {})
+        write_module.write_table(frame, str(path), request)
 
 
 @functools.cache

@@ -182,7 +182,7 @@ def test_a_table_keeps_its_partitioning(spark: SparkSession, tmp_path: Path) -> 
     rows = spark.range(4).selectExpr("id", "id % 2 AS part")
     deltamerge.write(rows, str(tmp_path / "t"), partition_by="part")
     for other in ("id", ["part", "id"]):
-        with pytest.raises(DeltaAnalysisException, match=r"\[DELTA_PARTITION_COLUMN_MISMATCH\].*by \['part'\]"):
+        with pytest.raises(DeltaAnalysisException, match=r"\[DELTA_METADATA_MISMATCH\].*by \['part'\]"):
             deltamerge.write(rows, str(tmp_path / "t"), mode="append", partition_by=other)
     assert deltamerge.write(rows, str(tmp_path / "t"), mode="append", partition_by="PART") == 1
 

@@ -19,6 +19,7 @@ from rich.table import Table
 from deltamerge.cli.flights import KEYS, Flights, load_flights
 from deltamerge.cli.render import funnel_view, history_view, pairs_view, plan_view, result_view, rows_view
 from deltamerge.cli.session import local_session
+from deltamerge.commands.rows.request import WriteRequest
 from deltamerge.commands.rows.write import write_table
 from deltamerge.commands.table.describe import history_table
 from deltamerge.errors import DeltaMergeError
@@ -40,7 +41,7 @@ def run_demo(folder: Path, console: Console) -> None:
         flights = load_flights()
         _show_batch(flights, console)
         with console.status("Writing January to November as a Delta table partitioned by month"):
-            write_table(spark.createDataFrame(flights.table), str(path), partition_by=["month"])
+            write_table(spark.createDataFrame(flights.table), str(path), WriteRequest(partition_by=("month",)))
         builder = _merge(spark, str(path), flights.batch)
         console.print(plan_view(builder.explain(), console.width))
         with console.status("Merging") as status:

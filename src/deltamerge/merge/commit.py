@@ -33,10 +33,10 @@ class CommittedMerge:
 
 @dataclass(frozen=True)
 class Operation:
-    """What history says of a commit: delta-spark's name, parameters as JSON texts, metrics in rows, files, bytes and ms."""
+    """What history says of a commit: delta-spark's name, parameters as JSON values, metrics in rows, files, bytes and ms."""
 
     name: str
-    parameters: Mapping[str, str]
+    parameters: Mapping[str, object]
     metrics: Mapping[str, int]
 
 
@@ -46,21 +46,25 @@ def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> Committe
     return CommittedMerge(outcome, operation.metrics, commit_outcome(outcome, operation, engine))
 
 
-def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> Committed | None:
-    """Commit what was done to rows and schema; None when nothing changed. Raises as `commit_merge` does."""
+def commit_outcome(
+    outcome: MergeOutcome, operation: Operation, engine: str, beside: Sequence[LogAction] | None = None
+) -> Committed | None:
+    """Commit what was done to rows and schema, and what was done `beside` it; None when nothing changed, and nothing is beside.
+
+    Raises as `commit_merge` does.
+    """
     resolved = outcome.work.logical.resolved
     txn_id = resolved.spec.txn_id
-    if outcome.is_empty and resolved.metadata is None and txn_id is None:
+    if outcome.is_empty and resolved.metadata is None and txn_id is None and beside is None:
         return None
     snapshot = resolved.snapshot
-    paths = [file.path for file in outcome.added] + [file.path for file in outcome.changes]
-    written = [decode_path(path) for path in paths]
+    written = written_names(outcome)
     with discarding(snapshot, written):
         vectors, names = write_vectors(snapshot.store, [(mark.vector, decode(mark.vector).rows) for mark in outcome.marked])
         written += names
         proposal = Proposal(
             operation=operation.name,
-            actions=[*_txn_actions(txn_id), *_actions(outcome, vectors)],
+            actions=[*txn_actions(txn_id), *_actions(outcome, vectors), *(beside or ())],
             read=_read_set(outcome),
             parameters=operation.parameters,
             metrics=operation.metrics,
@@ -70,6 +74,11 @@ def commit_outcome(outcome: MergeOutcome, operation: Operation, engine: str) -> 
         committed = commit(snapshot, proposal)
     after_commit(committed.snapshot)
     return committed
+
+
+def written_names(outcome: MergeOutcome) -> list[str]:
+    """The names of the files that were written for a merge."""
+    return [decode_path(path) for path in [file.path for file in outcome.added] + [file.path for file in outcome.changes]]
 
 
 def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector]) -> list[LogAction]:
@@ -85,8 +94,8 @@ def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector]) -> list[L
     return [*actions, *outcome.changes]
 
 
-def _txn_actions(txn_id: TxnId | None) -> list[LogAction]:
-    """What tells later runs that the merge was made."""
+def txn_actions(txn_id: TxnId | None) -> list[LogAction]:
+    """What tells later runs that the transaction was made."""
     return [] if txn_id is None else [Txn(txn_id.application, txn_id.version, int(time.time() * 1000))]
 
 

@@ -33,7 +33,7 @@ from deltamerge.merge.settings import (
     strategy_of,
     with_transaction,
 )
-from deltamerge.merge.statement.clauses import MergeSpec
+from deltamerge.merge.statement.clauses import MergeSpec, TxnId
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import known_settings, pads_chars
 from deltamerge.spark.source.evaluate import ReadingStep, evaluate
@@ -204,8 +204,12 @@ class _Tries:
 
 
 def _was_merged(spec: MergeSpec, snapshot: Snapshot) -> bool:
-    given = spec.txn_id
-    if given is None or given.application not in snapshot.txns:
+    return spec.txn_id is not None and is_recorded(spec.txn_id, snapshot)
+
+
+def is_recorded(given: TxnId, snapshot: Snapshot) -> bool:
+    """Whether a table has a commit of this transaction, or of a newer one of the same application."""
+    if given.application not in snapshot.txns:
         return False
     known = snapshot.txns[given.application].version
     if known >= given.version:

@@ -93,16 +93,21 @@ def retries_of(spark: Session, spec: MergeSpec) -> int:
 
 
 def with_transaction(spark: Session, spec: MergeSpec) -> MergeSpec:
-    """The specification with the transaction id that the session names, as delta-spark reads it, unless it has one."""
+    """The specification with the transaction id that the session names, unless it has one."""
+    return spec if spec.txn_id is not None else replace(spec, txn_id=session_transaction(spark))
+
+
+def session_transaction(spark: Session) -> TxnId | None:
+    """The transaction id that the session names, as delta-spark reads it, for whatever is committed next."""
     application, version = setting(spark, _APPLICATION, ""), setting(spark, _VERSION, "")
-    if spec.txn_id is not None or not (application and version):
-        if bool(application) != bool(version) and spec.txn_id is None:
-            raise _incomplete_transaction(application, version)
-        return spec
+    if not (application or version):
+        return None
     try:
-        return replace(spec, txn_id=TxnId(application, int(version)))
+        if application and version:
+            return TxnId(application, int(version))
     except ValueError as error:
         raise _incomplete_transaction(application, version) from error
+    raise _incomplete_transaction(application, version)
 
 
 def _incomplete_transaction(application: str, version: str) -> InvalidArgumentError:

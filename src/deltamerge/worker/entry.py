@@ -24,8 +24,9 @@ from deltamerge.worker.scan.source import SourceSpec, rows_at, source_rows
 from deltamerge.worker.scan.streams import arrow_stream, read_stream
 from deltamerge.worker.write.apply import apply_changes
 from deltamerge.worker.write.compact import CompactSpec, compact
+from deltamerge.worker.write.feed import INSERT, FeedWriter
 from deltamerge.worker.write.file_rows import living_rows
-from deltamerge.worker.write.results import ADD, POSITIONS, result_batch, written_row
+from deltamerge.worker.write.results import ADD, CHANGE, POSITIONS, result_batch, written_row
 from deltamerge.worker.write.rewrite import ChangeSpec, conform_column
 from deltamerge.worker.write.write import PartitionWriters, WriteSpec, check_required
 from deltamerge.worker.write.z_order import Z_KEY, ZOrder, distinct_keys, sampled, z_keys
@@ -186,21 +187,27 @@ def apply_map(batches: Batches, spec: ChangeSpec, names: Sequence[str]) -> Itera
 
 
 @arrow_map
-def write_map(batches: Batches, spec: WriteSpec) -> Iterator[pa.RecordBatch]:
-    """Rows of the table's schema in, a result row per file written out."""
+def write_map(batches: Batches, spec: WriteSpec, feed: WriteSpec | None = None) -> Iterator[pa.RecordBatch]:
+    """Rows of the table's schema in, a result row per file written out; by `feed` they are change data, too."""
     writers = PartitionWriters(spec, 0)
+    changes = None if feed is None else FeedWriter(feed, 0)
     try:
         for batch in batches:
             columns = [conform_column(column, field.type) for column, field in zip(batch.columns, spec.schema, strict=True)]
             rows = pa.table(columns, schema=spec.schema)
             check_required(spec.elements, rows)
             writers.write(rows)
-        written = writers.close()
-        spec.store.sync(file.name for file in written)
+            if changes is not None:
+                changes.write(rows, INSERT)
+        written = [written_row(ADD, file) for file in writers.close()]
+        written += [] if changes is None else [written_row(CHANGE, file) for file in changes.close()]
+        spec.store.sync(row["name"] for row in written)
     except BaseException:
         writers.discard()
+        if changes is not None:
+            changes.discard()
         raise
-    yield result_batch(written_row(ADD, file) for file in written)
+    yield result_batch(written)
 
 
 @arrow_map

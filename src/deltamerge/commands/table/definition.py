@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from deltamerge.commands.rows.write import check_new_schema
+from deltamerge.commands.rows.schema import check_new_schema
 from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.clustering import DOMAIN, clustering_domain
 from deltamerge.log.replay.snapshot import Snapshot

@@ -33,7 +33,7 @@ from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, Remov
 from deltamerge.protocol.table.features import check_writable
 from deltamerge.storage import AlreadyExists, ObjectInfo
 
-__all__ = ["Committed", "Proposal", "commit", "delete_quietly"]
+__all__ = ["Committed", "Proposal", "check_removable", "commit", "delete_quietly"]
 
 log = logging.getLogger("deltamerge.log")
 
@@ -179,7 +179,13 @@ def _isolation(read: Snapshot, proposal: Proposal) -> Isolation:
 
 def _check_append_only(read: Snapshot, proposal: Proposal) -> None:
     removes = any(isinstance(a, RemoveFile) and a.data_change for a in proposal.actions)
-    if removes and not proposal.despite_append_only and read.properties.append_only:
+    if removes and not proposal.despite_append_only:
+        check_removable(read)
+
+
+def check_removable(read: Snapshot) -> None:
+    """Raise UnsupportedTableError for a table whose rows must stay."""
+    if read.properties.append_only:
         raise UnsupportedTableError(
             "DELTA_CANNOT_MODIFY_APPEND_ONLY",
             f"The table {read.store.url} only allows appends.",

@@ -13,7 +13,6 @@ from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.resolve.assignments import Path
 from deltamerge.merge.resolve.scope import Scope
-from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.protocol.schema.types import PrimitiveType, StructType, parse_schema
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.constraints import constraints_of
@@ -29,10 +28,10 @@ from deltamerge.spark.sql.text import name_parts, unseen_words, words_of
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
 
-def may_evolve(spark: Session, spec: MergeSpec) -> bool:
-    """Whether the merge may add to the schema: what it says itself, else what the session says."""
-    if spec.with_schema_evolution is not None:
-        return spec.with_schema_evolution
+def may_evolve(spark: Session, said: bool | None) -> bool:
+    """Whether a merge or a write may add to the schema: what it says itself, else what the session says."""
+    if said is not None:
+        return said
     return setting(spark, AUTO_MERGE, "false").strip().lower() == "true"
 
 
@@ -41,7 +40,11 @@ def evolved(snapshot: Snapshot, scope: Scope, paths: Iterable[Path]) -> Metadata
 
     Raises AnalysisError, UnsupportedTableError.
     """
-    data = narrowed(shown_schema(scope.source), paths, scope.same)
+    return evolved_by(snapshot, narrowed(shown_schema(scope.source), paths, scope.same))
+
+
+def evolved_by(snapshot: Snapshot, data: StructType) -> Metadata | None:
+    """The table's metadata with what `data` has in addition; None when it stays. Raises AnalysisError, UnsupportedTableError."""
     metadata = evolved_metadata(snapshot.protocol, snapshot.metadata, data)
     if metadata is snapshot.metadata:
         return None

@@ -130,7 +130,7 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     check_writable(snapshot.protocol, snapshot.metadata, snapshot.store.url)
     check_sound(snapshot)
     _check_append_only(spec, snapshot)
-    evolves = may_evolve(spark, spec)
+    evolves = may_evolve(spark, spec.with_schema_evolution)
     spec = with_qualifiers(spec, evolves)
     scope = _scope(spark, spec, snapshot.schema)
     _check_names(scope)

@@ -59,25 +59,18 @@ def laid_out(
     partition_columns: Sequence[str],
     constraints: TableConstraints = NO_CONSTRAINTS,
     identities: Sequence[Identity] = (),
+    fills: bool = False,
 ) -> Frame:
     """A frame's rows as rows of a table: columns by name, cast; what the frame lacks is generated, the default or null.
 
     A partition's rows come together. Rows that violate a constraint fail when they are evaluated. `identities` are numbered,
-    densely when the frame is small.
+    densely when the frame is small. `fills` says that a struct may lack fields of the table's.
 
-    Raises AnalysisError for a column that the table does not have, or whose type can't be cast.
+    Raises AnalysisError for a column whose type can't be cast.
     """
     fields = {field.name.lower(): field for field in frame.schema.fields}
-    unknown = [f.name for key, f in fields.items() if schema.find(key) is None]
-    if unknown:
-        raise AnalysisError(
-            "DELTA_METADATA_MISMATCH",
-            f"A schema mismatch detected when writing to the Delta table: it has no column {', '.join(unknown)}.",
-            parameters={"columns": unknown, "table": schema.names},
-            hint="Drop or rename the columns in the data.",
-        )
     found = [(to_spark(StructType((f,))).fields[0], fields.get(f.name.lower())) for f in schema]
-    check_casts(frame.sparkSession, [(given.dataType, field.dataType, field.name) for field, given in found if given])
+    check_casts(frame.sparkSession, [(given.dataType, field.dataType, field.name) for field, given in found if given], fills)
     named = {field.name: field for field in schema}
     columns = []
     for field, given in found:
@@ -106,6 +99,53 @@ def _together(rows: Frame, partition_columns: Sequence[str]) -> Frame:
     return rows.hint("rebalance", *[F.col(quoted(name)) for name in partition_columns]) if partition_columns else rows
 
 
-def data_frame(rows: Frame, spec: WriteSpec) -> Frame:
-    """Write rows of the table's schema into new files; result rows."""
-    return positional(rows).mapInArrow(write_map(spec), RESULT_TYPE)
+def by_position(frame: Frame, schema: StructType) -> Frame:
+    """A frame whose columns, and fields of structs, have a schema's names in the schema's order; those beyond it keep theirs.
+
+    Raises AnalysisError for a frame, or a struct, that has too few.
+    """
+    fields = frame.schema.fields
+    if len(fields) < len(schema):
+        raise _too_few("the data", len(fields), len(schema))
+    columns = []
+    for place, (name, given) in enumerate(zip((f"c{n}" for n in range(len(fields))), fields, strict=True)):
+        if place >= len(schema):
+            columns.append(F.col(name).alias(given.name))
+            continue
+        field = to_spark(StructType((schema.fields[place],))).fields[0]
+        renamed = _renamed(given.dataType, field.dataType, field.name)
+        column = F.col(name) if renamed == given.dataType else F.col(name).cast(renamed)
+        columns.append(column.alias(field.name))
+    return positional(frame).select(*columns)
+
+
+def _renamed(type: T.DataType, target: T.DataType, name: str) -> T.DataType:
+    """A type whose structs' fields have the target's names in the target's order."""
+    if isinstance(type, T.StructType) and isinstance(target, T.StructType):
+        if len(type) < len(target):
+            raise _too_few(f"the struct {name}", len(type), len(target))
+        known = [
+            T.StructField(b.name, _renamed(a.dataType, b.dataType, f"{name}.{b.name}"), a.nullable)
+            for a, b in zip(type.fields, target.fields, strict=False)
+        ]
+        return T.StructType([*known, *type.fields[len(target) :]])
+    if isinstance(type, T.ArrayType) and isinstance(target, T.ArrayType):
+        return T.ArrayType(_renamed(type.elementType, target.elementType, name), type.containsNull)
+    if isinstance(type, T.MapType) and isinstance(target, T.MapType):
+        keys, values = (type.keyType, target.keyType), (type.valueType, target.valueType)
+        return T.MapType(_renamed(*keys, name), _renamed(*values, name), type.valueContainsNull)
+    return type
+
+
+def _too_few(what: str, given: int, wanted: int) -> AnalysisError:
+    return AnalysisError(
+        "DELTA_INSERT_COLUMN_ARITY_MISMATCH",
+        f"Cannot write to the table, not enough columns: it has {wanted} for which {what} has {given}.",
+        parameters={"numColumns": wanted, "insertColumns": given},
+        hint="Give a value for each, or name the columns that are given.",
+    )
+
+
+def data_frame(rows: Frame, spec: WriteSpec, feed: WriteSpec | None = None) -> Frame:
+    """Write rows of the table's schema into new files, and into change data files by `feed` if there is one; result rows."""
+    return positional(rows).mapInArrow(write_map(spec, feed), RESULT_TYPE)

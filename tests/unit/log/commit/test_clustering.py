@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from deltamerge.commands.table.describe import detail_table
-from deltamerge.errors import CorruptTableError
-from deltamerge.log.commit.clustering import clustering_changes, clustering_columns, clustering_names
+from deltamerge.errors import AnalysisError, CorruptTableError
+from deltamerge.log.commit.clustering import clustering_changes, clustering_columns, clustering_domain, clustering_names
 from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, schema_json
+from deltamerge.protocol.table.actions import Metadata
 from tests.unit.log.building import create, load
 
 FIELDS = [
@@ -62,3 +64,35 @@ def test_another_version_s_clustering_is_written_where_either_has_one(tmp_path: 
 def test_a_damaged_domain_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(CorruptTableError, match="DELTAMERGE_CORRUPT_CLUSTERING"):
         clustering_columns(clustered(tmp_path, text))
+
+
+CLUSTERED = StructType(
+    (
+        StructField("id", PrimitiveType("integer"), True, {"delta.columnMapping.physicalName": "c1"}),
+        StructField("s", StructType((StructField("x.y", PrimitiveType("string")),))),
+        StructField("flag", PrimitiveType("boolean")),
+    )
+)
+
+
+def test_the_columns_that_cluster_a_table_are_told_by_physical_names() -> None:
+    metadata = Metadata("0", schema_json(CLUSTERED), (), {})
+    found = clustering_domain(CLUSTERED, [("S", "x.y"), ("ID",)], metadata)
+    assert json.loads(found.configuration)["clusteringColumns"] == [["s", "x.y"], ["c1"]]
+    assert json.loads(clustering_domain(CLUSTERED, [], metadata, ["id"]).configuration)["clusteringColumns"] == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "partition_by", "condition"),
+    [
+        ([("none",)], [], "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
+        ([("flag",)], [], "DELTA_CLUSTERING_COLUMN_MISSING_STATS"),
+        ([("s",)], [], "DELTA_CLUSTERING_COLUMN_MISSING_STATS"),
+        ([("id",)] * 5, [], "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS"),
+        ([("id",)], ["flag"], "DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"),
+    ],
+)
+def test_columns_that_can_not_cluster_a_table(columns: list[tuple[str, ...]], partition_by: list[str], condition: str) -> None:
+    with pytest.raises(AnalysisError) as caught:
+        clustering_domain(CLUSTERED, columns, Metadata("0", schema_json(CLUSTERED), (), {}), partition_by)
+    assert caught.value.condition == condition

@@ -1,0 +1,107 @@
+"""An overwrite of the rows for which a predicate is true: they are deleted as DELETE does it, and the new rows added beside.
+
+Source of the behaviour: delta-spark's WriteIntoDelta with `replaceWhere`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from deltamerge.commands.rows.written import WritePlan, Written, actions_of, planned, rows_of, written
+from deltamerge.errors import AnalysisError, ConstraintError
+from deltamerge.log.commit.transaction import Committed, discarding
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.merge.commit import Operation, commit_outcome, written_names
+from deltamerge.merge.execute.outcome import MergeOutcome
+from deltamerge.merge.line import Timing, merge
+from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind, MergeSpec
+from deltamerge.protocol.table.constraints import Check
+from deltamerge.protocol.values.roaring import decode
+from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.expressions.predicates import predicate_of
+from deltamerge.spark.session.settings import engine_name
+from deltamerge.spark.source.evaluate import single_row
+
+log = logging.getLogger("deltamerge.commands")
+
+_NAME = "replaceWhere"
+
+
+def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
+    """Replace the rows that the plan's predicate finds, in one commit; None when the transaction was recorded meanwhile.
+
+    Raises AnalysisError for a row that does not meet the predicate, and what deleting raises.
+    """
+    request, spark = plan.request, plan.frame.sparkSession
+    assert request.replace_where is not None
+    predicate = predicate_of(spark, plan.before.schema, request.replace_where)
+    given, source = _checking(plan, predicate), single_row(spark)
+    rows = rows_of(given)
+    spec = MergeSpec(
+        source.frame,
+        predicate,
+        (Clause(ClauseKind.MATCHED, Action.DELETE),),
+        with_schema_evolution=False,
+        user_metadata=request.user_metadata,
+        txn_id=request.txn_id,
+        derives_deletes=True,
+    )
+
+    def finish(outcome: MergeOutcome, timing: Timing) -> Committed | None:
+        snapshot = outcome.work.logical.resolved.snapshot
+        # A commit that came in between may have changed what the rows must be like.
+        is_same = snapshot.metadata == plan.before.metadata
+        current = replace(given, before=snapshot) if is_same else _checking(planned(plan.frame, snapshot, request), predicate)
+        with discarding(snapshot, written_names(outcome)), _explained(request.replace_where or ""):
+            files = written(current, rows if is_same else None, feed=bool(outcome.changes))
+        with discarding(snapshot, files.names):
+            operation = Operation("WRITE", plan.parameters, _metrics(outcome, files, timing))
+            return commit_outcome(outcome, operation, engine_name(spark), actions_of(current, files))
+
+    return merge(spark, table, spec, finish, log.debug, source)
+
+
+def _checking(plan: WritePlan, predicate: Expression) -> WritePlan:
+    """The plan by which rows must meet the predicate, unless it is about no column."""
+    is_constant = predicate.tree is not None and predicate.tree.find(exp.Column) is None
+    return plan if is_constant else replace(plan, extra=(Check(_NAME, predicate.text),))
+
+
+@contextlib.contextmanager
+def _explained(predicate: str) -> Iterator[None]:
+    """A row that does not meet the predicate comes out as what is wrong with the write."""
+    try:
+        yield
+    except ConstraintError as error:
+        if [*error.parameters.get("values", ())][:1] != [_NAME]:
+            raise
+        raise AnalysisError(
+            "DELTA_REPLACE_WHERE_MISMATCH",
+            f"Written data does not conform to partial table overwrite condition or constraint '{predicate}'.\n{error.detail}",
+            parameters={"replaceWhere": predicate},
+            hint="Write only rows that meet the condition: df.where(condition).",
+        ) from error
+
+
+def _metrics(outcome: MergeOutcome, files: Written, timing: Timing) -> Mapping[str, int]:
+    """The metrics as delta-spark names them; the rows that stay in a file with a vector count as copied."""
+    kept = sum(mark.rows - decode(mark.vector).rows for mark in outcome.marked)
+    new = files.metrics
+    return {
+        "numFiles": new["numFiles"] + len(outcome.added) + len(outcome.marked),
+        "numOutputRows": new["numOutputRows"] + outcome.copied + kept,
+        "numOutputBytes": new["numOutputBytes"] + outcome.added_bytes + sum(mark.file.size for mark in outcome.marked),
+        "numCopiedRows": outcome.copied + kept,
+        "numDeletedRows": sum(outcome.changed),
+        "numRemovedFiles": outcome.touched.num_rows,
+        "numRemovedBytes": outcome.removed_bytes,
+        "numAddedChangeFiles": len(outcome.changes) + len(files.changes),
+        "executionTimeMs": timing.elapsed_ms,
+        "scanTimeMs": timing.scan_ms,
+        "rewriteTimeMs": timing.rewrite_ms,
+    }

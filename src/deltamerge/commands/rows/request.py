@@ -1,0 +1,105 @@
+"""What is asked of a write, checked for its shape. Must not know a session or a table.
+
+`deltamerge.write`, the DataFrame writers and the INSERT statements make the same request. Source: delta-spark's DeltaOptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deltamerge.errors import AnalysisError, InvalidArgumentError
+from deltamerge.merge.statement.clauses import TxnId
+
+MODES = ("error", "errorifexists", "ignore", "append", "overwrite")
+STATIC, DYNAMIC = "static", "dynamic"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """How rows are written into a table.
+
+    `mode` is one of MODES. `partition_by`, `cluster_by` and `properties` are for a table that does not exist, the first two also
+    for one whose schema is overwritten. `merge_schema` adds the data's columns to the table's, None leaves it to the session.
+    `overwrite_schema` gives a table that is overwritten the data's columns and the partitioning that is asked for.
+    `replace_where` is a predicate: an overwrite replaces the rows for which it is true, and all written rows must meet it.
+    `partition_overwrite` is `dynamic` to overwrite only partitions that get rows, None leaves it to the session.
+    A write whose `txn_id`, or a newer one of the same application, is in the table already is skipped.
+    `by_position` takes the data's columns in the table's order, whatever their names.
+    """
+
+    mode: str = "error"
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    merge_schema: bool | None = None
+    overwrite_schema: bool = False
+    replace_where: str | None = None
+    partition_overwrite: str | None = None
+    user_metadata: str | None = None
+    txn_id: TxnId | None = None
+    by_position: bool = False
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether rows of the table leave it."""
+        return self.mode == "overwrite"
+
+    @property
+    def new_schema(self) -> bool:
+        """Whether the table gets the schema of the data in place of its own."""
+        return self.overwrites and self.overwrite_schema and self.replace_where is None
+
+
+def checked(request: WriteRequest) -> WriteRequest:
+    """The request itself, when its parts go together. Raises InvalidArgumentError, AnalysisError."""
+    if request.mode not in MODES:
+        raise InvalidArgumentError(
+            "DELTAMERGE_INVALID_MODE",
+            f"Unknown mode {request.mode!r}.",
+            parameters={"mode": request.mode},
+            hint=f"One of {', '.join(MODES)}.",
+        )
+    if request.partition_overwrite not in (None, STATIC, DYNAMIC):
+        raise illegal_option("partitionOverwriteMode", request.partition_overwrite, "must be 'static' or 'dynamic'")
+    if request.partition_by and request.cluster_by:
+        raise AnalysisError(
+            "SPECIFY_CLUSTER_BY_WITH_PARTITIONED_BY_IS_NOT_ALLOWED",
+            "A table can't be clustered and partitioned.",
+            parameters={"partitionBy": list(request.partition_by), "clusterBy": list(request.cluster_by)},
+            hint="Leave out one of the two.",
+        )
+    if request.replace_where is not None and request.partition_overwrite == DYNAMIC and request.overwrites:
+        raise InvalidArgumentError(
+            "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE",
+            "A replaceWhere expression and partitionOverwriteMode='dynamic' can't both say what is overwritten.",
+            parameters={"replaceWhere": request.replace_where},
+            hint="Leave out one of the two.",
+        )
+    return request
+
+
+def transaction_of(application: str | None, version: int | str | None) -> TxnId | None:
+    """The transaction id that the options txnAppId and txnVersion name; None without both. Raises InvalidArgumentError."""
+    if application is None and version is None:
+        return None
+    if application is None or version is None:
+        raise InvalidArgumentError(
+            "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
+            "Invalid options for idempotent writes: both txnAppId and txnVersion must be given, or neither.",
+            parameters={"txnAppId": application, "txnVersion": version},
+            hint="Give both.",
+        )
+    text = str(version)
+    if isinstance(version, bool) or not text.isdecimal() or int(text) >= 1 << 63:
+        raise illegal_option("txnVersion", version, "must be a non-negative integer")
+    return TxnId(application, int(text))
+
+
+def illegal_option(name: str, value: object, explanation: str) -> InvalidArgumentError:
+    """The error for an option with a value that it can't have."""
+    return InvalidArgumentError(
+        "DELTA_ILLEGAL_OPTION",
+        f"Invalid value {value!r} for option '{name}', {explanation}.",
+        parameters={"name": name, "input": value, "explain": explanation},
+    )

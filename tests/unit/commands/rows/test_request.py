@@ -1,0 +1,49 @@
+"""What can be asked of a write."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltamerge.commands.rows.request import WriteRequest, checked, transaction_of
+from deltamerge.errors import DeltaMergeError
+from deltamerge.merge.statement.clauses import TxnId
+
+
+@pytest.mark.parametrize(
+    ("request_", "condition"),
+    [
+        (WriteRequest("upsert"), "DELTAMERGE_INVALID_MODE"),
+        (WriteRequest(partition_overwrite="some"), "DELTA_ILLEGAL_OPTION"),
+        (WriteRequest(partition_by=("a",), cluster_by=("b",)), "SPECIFY_CLUSTER_BY_WITH_PARTITIONED_BY_IS_NOT_ALLOWED"),
+        (
+            WriteRequest("overwrite", replace_where="a = 1", partition_overwrite="dynamic"),
+            "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(request_: WriteRequest, condition: str) -> None:
+    with pytest.raises(DeltaMergeError) as caught:
+        checked(request_)
+    assert caught.value.condition == condition
+
+
+@pytest.mark.parametrize(
+    ("application", "version", "expected"),
+    [
+        (None, None, None),
+        ("job", 3, TxnId("job", 3)),
+        ("job", "3", TxnId("job", 3)),
+        ("job", None, "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"),
+        (None, 3, "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"),
+        ("job", -1, "DELTA_ILLEGAL_OPTION"),
+        ("job", True, "DELTA_ILLEGAL_OPTION"),
+        ("job", 1 << 63, "DELTA_ILLEGAL_OPTION"),
+    ],
+)
+def test_a_transaction_has_an_application_and_a_version(application: str | None, version: int, expected: object) -> None:
+    if not isinstance(expected, str):
+        assert transaction_of(application, version) == expected
+        return
+    with pytest.raises(DeltaMergeError) as caught:
+        transaction_of(application, version)
+    assert caught.value.condition == expected
