@@ -106,7 +106,7 @@ def restore_table(spark: Session, table: DeltaLog, version: int | None = None, t
         parameters={"version": version, "timestamp": None if timestamp is None else _java_text(timestamp, time_zone(spark))},
         metrics=done.metrics,
         engine=engine_name(spark),
-        despite_append_only=True,
+        restores=True,
     )
     committed: Committed = commit(newest, proposal)
     table.remember(committed.snapshot)

@@ -17,8 +17,8 @@ from deltamerge.storage.location import is_absolute
 class Proposal:
     """What a transaction wants to commit: its actions, what it read, and what history shall say of it.
 
-    `parameters` are JSON values: most of delta-spark's are texts, which may hold JSON themselves. `despite_append_only` is for
-    what may remove files even from a table that only allows appends.
+    `parameters` are JSON values: most of delta-spark's are texts, which may hold JSON themselves. One that
+    `restores` an older version may take files even from a table that only allows appends, and what it adds was written before.
     """
 
     operation: str
@@ -28,7 +28,7 @@ class Proposal:
     metrics: Mapping[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
     engine: str = "deltamerge"
-    despite_append_only: bool = False
+    restores: bool = False
 
     @property
     def removed_keys(self) -> frozenset[str]:
@@ -38,6 +38,8 @@ class Proposal:
     @property
     def new_folders(self) -> frozenset[str]:
         """The folders within the table of the files that were written for the transaction."""
+        if self.restores:
+            return frozenset()
         before = {a.path for a in self.actions if isinstance(a, RemoveFile)}
         written = {a.path for a in self.actions if isinstance(a, AddFile | CdcFile)} - before
         return frozenset(decode_path(path).rpartition("/")[0] for path in written if not is_absolute(path))

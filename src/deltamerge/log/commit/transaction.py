@@ -179,7 +179,7 @@ def _isolation(read: Snapshot, proposal: Proposal) -> Isolation:
 
 def _check_append_only(read: Snapshot, proposal: Proposal) -> None:
     removes = any(isinstance(a, RemoveFile) and a.data_change for a in proposal.actions)
-    if removes and not proposal.despite_append_only:
+    if removes and not proposal.restores:
         check_removable(read)
 
 
