@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from deltamerge._version import __version__
+from deltamerge.activation import activate, deactivate
 from deltamerge.commands.rows.request import WriteRequest, transaction_of
 from deltamerge.commands.rows.write import write_table
 from deltamerge.exceptions import catchable
@@ -27,7 +28,7 @@ from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.statements.run import run_sql
 from deltamerge.tables import DeltaTable
 
-__all__ = ["DeltaTable", "__version__", "read", "read_changes", "sql", "write"]
+__all__ = ["DeltaTable", "__version__", "activate", "deactivate", "read", "read_changes", "sql", "write"]
 
 
 @catchable
@@ -83,11 +84,12 @@ def read_changes(
 
 @catchable
 def sql(spark: SparkSession, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
-    """Run a MERGE statement; any other statement goes to `spark.sql` unchanged. `args` are as `spark.sql` takes them.
+    """Run a statement about Delta tables; any other goes to `spark.sql` unchanged. `args` are as `spark.sql` takes them.
 
     MERGE returns one row: num_affected_rows, num_updated_rows, num_deleted_rows, num_inserted_rows; EXPLAIN MERGE one row
-    with the plan. Target and tables in the text are catalog names or delta.`path`. Raises a ParseException that shows the
-    place, and whatever the builder raises.
+    with the plan; DELETE and UPDATE num_affected_rows; DESCRIBE HISTORY and DESCRIBE DETAIL what `DeltaTable` has.
+    A query over Delta tables is lazy, and reads the versions that are the newest ones at the call. Target and tables in the
+    text are catalog names or delta.`path`. Raises a ParseException that shows the place, and whatever the builder raises.
     """
     check_session(spark)
     if not isinstance(text, str):

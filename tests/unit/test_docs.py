@@ -12,6 +12,7 @@ from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.features import FEATURES
 from tests.docs.conditions import OTHER_NAMES, PACKAGE, condition_patterns
+from tests.e2e.upstream_api import table
 
 DOCS = Path(__file__).parents[2] / "docs"
 _ROW = re.compile(r"^\| (`[^|]+) \| ([^|]+) \|", re.MULTILINE)
@@ -109,3 +110,7 @@ def test_each_condition_is_looked_for_by_a_test() -> None:
     texts = "\n".join(path.read_text(encoding="utf-8") for kind in ("*.py", "*.case") for path in sorted(tests.rglob(kind)))
     known = set(re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z_]+)?", texts.replace(r"\.", ".")))
     assert sorted(name for name in catalogue() if name not in known) == []
+
+
+def test_each_call_that_is_tried_is_told() -> None:
+    assert table() in page("activate.md"), "python -m tests.e2e.upstream_api prints the table"

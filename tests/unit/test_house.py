@@ -15,6 +15,7 @@ PACKAGE = ROOT / "src" / "deltamerge"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 ADAPTER = PACKAGE / "spark" / "session" / "adapter.py"
 MOST_LINES = 400
+ASKED = ("sql", "table", "read", "write", "writeTo")
 JVM_NAMES = {"_jvm", "_jdf", "_jsc", "_jc"}
 REGISTRIES = [
     "pypi" + ".org",
@@ -50,6 +51,15 @@ def test_only_the_adapter_touches_jvm_objects(path: Path) -> None:
     found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     found |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     assert path == ADAPTER or not found & JVM_NAMES
+
+
+@every_module
+def test_the_library_asks_spark_itself(path: Path) -> None:
+    """While a session is active its methods are the library's: what it asks of Spark it asks by `spark/session/plain.py`."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    asked = [node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in ASKED]
+    assert not {owner.id for owner in asked if isinstance(owner, ast.Name)} & {"spark", "frame", "df"}
+    assert not {owner.attr for owner in asked if isinstance(owner, ast.Attribute)} & {"_spark", "sparkSession"}
 
 
 @every_module

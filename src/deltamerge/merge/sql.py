@@ -5,15 +5,14 @@ A table named as delta.`path` is read by this library wherever it stands in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.run import explained, run_merge
 from deltamerge.merge.statement.clauses import Assignment, Clause, MergeSpec
 from deltamerge.merge.statement.parse import SqlClause, Statement, parse_merge, says_merge
-from deltamerge.spark.expressions.analysis import parsed
-from deltamerge.spark.expressions.expression import Expression, from_clause
+from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.read.catalog import named_frame, target_named
 from deltamerge.spark.read.views import TableViews
@@ -51,10 +50,10 @@ class BoundStatement:
 
 def bind(spark: Session, statement: Statement, views: TableViews) -> BoundStatement:
     """Open the tables that a statement names; `views` stand for the tables in its queries. Raises AnalysisError."""
-    target = target_named(spark, statement.target)
+    target = target_named(spark, statement.target, "MERGE")
 
     def ready(text: str) -> Expression:
-        return parsed(views.named(with_ctes(text, statement.ctes), unread=True), from_clause)
+        return views.expression(text, statement.ctes)
 
     source, source_name = _source(spark, statement, views)
     spec = MergeSpec(
@@ -83,10 +82,15 @@ def _clause(clause: SqlClause, ready: Callable[[str], Expression]) -> Clause:
         clause.kind,
         clause.action,
         None if clause.condition is None else ready(clause.condition),
-        tuple(Assignment(_name(column), None if value is None else ready(value)) for column, value in clause.assignments),
+        assignments_of(clause.assignments, ready),
         clause.star,
         tuple(map(_name, clause.excluded)),
     )
+
+
+def assignments_of(pairs: Iterable[tuple[str, str | None]], ready: Callable[[str], Expression]) -> tuple[Assignment, ...]:
+    """Assignments in text as `ready` makes expressions of their values; one without a value is to the column's DEFAULT."""
+    return tuple(Assignment(_name(column), None if value is None else ready(value)) for column, value in pairs)
 
 
 def _name(text: str) -> str:

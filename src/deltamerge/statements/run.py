@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from deltamerge.commands.table.create import Creation
+from deltamerge.errors import AnalysisError
 from deltamerge.merge.sql import run_merge_text
+from deltamerge.merge.statement.parse import says_merge
 from deltamerge.spark.expressions.identifiers import with_identifiers
-from deltamerge.spark.expressions.queries import asking_for_formats
+from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
+from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.sql.literals import Arguments, with_arguments
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
+from deltamerge.spark.sql.values import Formatted, formatted
 from deltamerge.spark.sql.variables import with_variables
 from deltamerge.statements.create_table import parser_of
+from deltamerge.statements.delete import parse_delete
+from deltamerge.statements.describe import parse_detail, parse_history
 from deltamerge.statements.optimize import parse_optimize
+from deltamerge.statements.queries import run_query, run_unread
 from deltamerge.statements.restore import parse_restore
 from deltamerge.statements.statement import Parser, Statement
+from deltamerge.statements.update import parse_update
 from deltamerge.statements.vacuum import parse_vacuum
+from deltamerge.statements.with_queries import changes_rows, parse_with
 
 # By the words that a statement begins with.
 _PARSERS: Mapping[tuple[str, ...], Parser] = {
@@ -27,21 +38,55 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("CREATE", "TABLE"): parser_of(Creation.CREATE),
     ("CREATE", "OR", "REPLACE", "TABLE"): parser_of(Creation.CREATE_OR_REPLACE),
     ("REPLACE", "TABLE"): parser_of(Creation.REPLACE),
+    ("DELETE", "FROM"): parse_delete,
+    ("UPDATE",): parse_update,
+    ("DESCRIBE", "HISTORY"): parse_history,
+    ("DESC", "HISTORY"): parse_history,
+    ("DESCRIBE", "DETAIL"): parse_detail,
+    ("DESC", "DETAIL"): parse_detail,
+    ("WITH",): parse_with,
 }
 
 
-def run_sql(spark: Session, text: str, arguments: Arguments | None = None) -> Frame:
-    """Run a statement of Delta's and return its rows; what is none goes to Spark unchanged."""
+def run_sql(spark: Session, text: str, arguments: Arguments | None = None, values: Mapping[str, Any] | None = None) -> Frame:
+    """Run a statement of Delta's and return its rows; what is none goes to Spark unchanged.
+
+    `values` stand in the text between braces, as `spark.sql` takes them. Raises DeltaMergeError, and whatever Spark raises.
+    """
+    values = values or {}
+    ready = formatted(text, values)
+    if ready is None:  # Spark says what is wrong with it
+        return plain_sql(spark, text, arguments, **values)
+    found = _run(spark, ready, arguments)
+    if found is None:
+        found = run_query(spark, ready, arguments)
+    if found is not None:
+        return found
+    try:
+        with asking_for_formats(spark):
+            return plain_sql(spark, text, arguments, **values)
+    except AnalysisError as error:
+        if error.condition != NO_SOURCE:
+            raise
+        return run_unread(spark, ready, arguments, error)
+
+
+def _run(spark: Session, ready: Formatted, arguments: Arguments | None) -> Frame | None:
+    """The rows of a statement that is run at once; None for one that is Spark's. The frames are temporary views to it."""
+    if not ready.frames:
+        return _run_text(spark, ready.text, arguments)
+    if not says_merge(ready.text) and _parser(ready.text) is None:
+        return None
+    with TableViews(spark) as views:
+        return _run_text(spark, ready.named({name: views.add(frame) for name, frame in ready.frames.items()}), arguments)
+
+
+def _run_text(spark: Session, text: str, arguments: Arguments | None) -> Frame | None:
     found = run_merge_text(spark, text, arguments)
     if found is not None:
         return found
     statement = _parsed(spark, text, arguments)
-    found = None if statement is None else statement.run(spark)
-    if found is not None:
-        return found
-    with asking_for_formats(spark):
-        frame: Frame = spark.sql(text) if arguments is None else spark.sql(text, arguments)  # type: ignore[arg-type]
-        return frame
+    return None if statement is None else statement.run(spark)
 
 
 def _parsed(spark: Session, text: str, arguments: Arguments | None) -> Statement | None:
@@ -63,4 +108,5 @@ def _parser(text: str) -> Parser | None:
 def _words(text: str) -> tuple[str, ...]:
     """The words that a known statement begins with; () for a text that begins with those of none."""
     reader = Reader(text, tokens_of(text) or ())
-    return next((words for words in _PARSERS if all(reader.sees(word, n) for n, word in enumerate(words))), ())
+    found = next((words for words in _PARSERS if all(reader.sees(word, n) for n, word in enumerate(words))), ())
+    return () if found == ("WITH",) and not changes_rows(reader) else found

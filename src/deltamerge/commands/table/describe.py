@@ -63,13 +63,13 @@ def history_table(log: DeltaLog, limit: int | None = None) -> pa.Table:
     return pa.Table.from_pylist([_history_row(commit) for commit in log.commits(limit)], HISTORY_SCHEMA)
 
 
-def detail_table(snapshot: Snapshot) -> pa.Table:
-    """One row of DETAIL_SCHEMA about a snapshot; sizes in bytes."""
+def detail_table(snapshot: Snapshot, name: str | None = None) -> pa.Table:
+    """One row of DETAIL_SCHEMA about a snapshot; sizes in bytes. `name` is the whole one that a catalog has for the table."""
     metadata, protocol = snapshot.metadata, snapshot.protocol
     row = {
         "format": "delta",
         "id": metadata.id,
-        "name": metadata.name,
+        "name": metadata.name if name is None else name,
         "description": metadata.description,
         "location": location_text(snapshot.store.url),
         "createdAt": None if metadata.created_time is None else _moment(metadata.created_time),

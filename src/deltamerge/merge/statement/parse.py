@@ -107,10 +107,7 @@ def _statement(reader: Reader, ctes: str, explain: bool) -> Statement:
     while reader.take("WHEN"):
         places.append(reader.behind - 1)
         clauses.append(_clause(reader))
-    while reader.take(";"):
-        pass
-    if not reader.done:
-        raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error")
+    reader.end()
     _check_clauses(reader, clauses, places)
     return Statement(target, target_alias, source, is_query, source_alias, condition, tuple(clauses), ctes, evolution, explain)
 
@@ -143,7 +140,7 @@ def _clause(reader: Reader) -> SqlClause:
         reader.expect("SET")
     if kind is not ClauseKind.BY_SOURCE and reader.take("*"):
         return SqlClause(kind, action, condition, star=True, excluded=_excluded(reader))
-    pairs = _set_list(reader) if action is Action.UPDATE else _insert_lists(reader)
+    pairs = set_list(reader, "WHEN") if action is Action.UPDATE else _insert_lists(reader)
     return SqlClause(kind, action, condition, pairs)
 
 
@@ -151,13 +148,14 @@ def _excluded(reader: Reader) -> tuple[str, ...]:
     return tuple(reader.listed(reader.name_text)) if reader.take("EXCEPT") else ()
 
 
-def _set_list(reader: Reader) -> tuple[tuple[str, str | None], ...]:
+def set_list(reader: Reader, end: str) -> tuple[tuple[str, str | None], ...]:
+    """The columns and values of SET, up to a word; None for DEFAULT."""
     found = []
     while True:
         column = reader.name_text()
         if not reader.take("=="):
             reader.expect("=")
-        found.append((column, reader.value("WHEN")))
+        found.append((column, reader.value(end)))
         if not reader.take(","):
             return tuple(found)
 

@@ -13,6 +13,7 @@ from deltamerge.spark.expressions.analysis import plain_message
 from deltamerge.spark.expressions.suggestions import close_tables
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import UNNAMED, condition_in, translated
+from deltamerge.spark.session.plain import plain_sql, plain_table
 from deltamerge.spark.session.quiet import quietly
 from deltamerge.worker.scan.outcomes import AttemptEnded
 
@@ -29,7 +30,7 @@ _NAME = re.compile(r"`(?:[^`]|``)+`(?:\.`(?:[^`]|``)+`)*")
 def query_frame(spark: Session, query: str) -> Frame:
     """The rows of a query, lazily. Raises AnalysisError."""
     with asking(spark):
-        frame: Frame = spark.sql(query)
+        frame = plain_sql(spark, query)
         frame.schema  # noqa: B018 - a Connect client analyses only when asked
         return frame
 
@@ -37,7 +38,7 @@ def query_frame(spark: Session, query: str) -> Frame:
 def table_frame(spark: Session, name: str) -> Frame:
     """The rows of a table or view that Spark reads, given as SQL names it, lazily. Raises AnalysisError."""
     with asking(spark):
-        frame: Frame = spark.table(name)
+        frame = plain_table(spark, name)
         frame.schema  # noqa: B018 - a Connect client analyses only when asked
         return frame
 

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.sql.text import name_parts_of
 
@@ -43,7 +44,7 @@ def _listed(spark: Session, what: str, column: str) -> list[str] | None:
     """What the session lists, None where it lists nothing of the kind."""
     try:
         with quietly():
-            return [str(row[column]) for row in spark.sql(f"SHOW {what}").collect()]
+            return [str(row[column]) for row in plain_sql(spark, f"SHOW {what}").collect()]
     except Exception:  # it was only asked for a hint
         return None
 

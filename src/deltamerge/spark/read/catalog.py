@@ -12,6 +12,7 @@ from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.read.travel import snapshot_at
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.storage import open_table
 
 _CATALOG = "spark_catalog"
@@ -55,8 +56,8 @@ def table_named(spark: Session, name: Sequence[str]) -> NamedTable:
     )
 
 
-def target_named(spark: Session, name: Sequence[str], operation: str = "MERGE") -> NamedTable:
-    """The Delta table of this name, for an operation that changes it. Raises AnalysisError for any other, and for none."""
+def target_named(spark: Session, name: Sequence[str], operation: str) -> NamedTable:
+    """The Delta table of this name, for an operation as SQL names it. Raises AnalysisError for what is none or is not there."""
     found = delta_named(spark, name)
     if isinstance(found, NamedTable):
         return found
@@ -125,7 +126,7 @@ def _listed(spark: Session, name: Sequence[str]) -> Listed:
     """What the catalog says of a table or view. Raises AnalysisError when it is not there, or nothing can be told of it."""
     try:
         with asking(spark):
-            found = described(name, spark.sql(f"DESCRIBE TABLE EXTENDED {sql_name(name)}").collect())
+            found = described(name, plain_sql(spark, f"DESCRIBE TABLE EXTENDED {sql_name(name)}").collect())
     except AnalysisError as error:
         instead = _shown(spark, name) if error.condition == NO_SOURCE else None
         if instead is None:
@@ -145,7 +146,7 @@ def _shown(spark: Session, name: Sequence[str]) -> Listed | None:
     within = f" IN {sql_name(name[:-1])}" if len(name) > 1 else ""
     try:
         with asking(spark):
-            rows = spark.sql(f"SHOW TABLE EXTENDED{within} LIKE '{pattern(name[-1])}'").collect()
+            rows = plain_sql(spark, f"SHOW TABLE EXTENDED{within} LIKE '{pattern(name[-1])}'").collect()
     except AnalysisError:
         return None
     return shown(name, [row.asDict() for row in rows])

@@ -19,6 +19,7 @@ from deltamerge.protocol.table.column_mapping import MappingMode, mapping_mode, 
 from deltamerge.protocol.values.partitions import NULL_FOLDER, decode_path, partition_folder
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.plain import plain_reader
 from deltamerge.spark.session.schema import shown_schema, spark_type, to_spark
 from deltamerge.spark.session.settings import pads_chars, time_zone
 from deltamerge.spark.stages.scan import scan_frame
@@ -45,7 +46,7 @@ def _parquet(spark: Session, snapshot: Snapshot, files: pa.Table) -> Frame:
     schema = shown_schema(snapshot.schema)
     root = snapshot.store.url
     stored = shown_schema(physical_schema(snapshot.schema))
-    reader = spark.read.schema(to_spark(without_void(stored))).option("__globPaths__", "false")
+    reader = plain_reader(spark).schema(to_spark(without_void(stored))).option("__globPaths__", "false")
     if snapshot.partition_columns:
         reader = reader.option("basePath", root)
     frame: Frame = reader.parquet(*[f"{root}/{decode_path(path)}" for path in files["path"].to_pylist()])

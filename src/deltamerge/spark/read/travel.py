@@ -6,11 +6,11 @@ Source: delta-spark's DeltaTimeTravelSpec and DeltaTableUtils.extractIfPathConta
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from deltamerge.errors import AnalysisError, InvalidArgumentError, TableNotFoundError
+from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.log.replay.table import DeltaLog
 from deltamerge.spark.expressions.queries import query_frame
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import time_zone
@@ -25,13 +25,30 @@ def snapshot_at(spark: Session, path: str, version: str | None = None, timestamp
     `path@v1` and `path@20240131120000000` are versions of the table at `path`, unless a table lies there.
     Raises TableNotFoundError, InvalidArgumentError for a version that is no number, AnalysisError for one that isn't there.
     """
-    table, marked = open_table(spark, path), _AT.fullmatch(path)
-    if marked is None or _exists(table):
-        return table.snapshot(_number(version), None if timestamp is None else time_of(spark, timestamp))
-    if version is not None or timestamp is not None:
+    return snapshot_of(spark, path, version_number(version), None if timestamp is None else time_of(spark, timestamp))
+
+
+def snapshot_of(
+    spark: Session,
+    path: str,
+    version: int | None = None,
+    time: int | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Snapshot:
+    """As `snapshot_at`, with a time in ms since 1970, and the options that open an object store."""
+    table, at = open_table(spark, path, options), _AT.fullmatch(path)
+    if at is None or table.exists():
+        return table.snapshot(version, time)
+    if version is not None or time is not None:
         raise several_times()
-    path, number, moment = marked.groups()
-    return open_table(spark, path).snapshot(_number(number), None if moment is None else _compact_time(spark, moment))
+    path, number, moment = at.groups()
+    found = None if moment is None else _compact_time(spark, moment)
+    return open_table(spark, path, options).snapshot(version_number(number), found)
+
+
+def marked(path: str) -> bool:
+    """Whether a path ends as one that says a version or a time."""
+    return _AT.fullmatch(path) is not None
 
 
 def time_of(spark: Session, expression: str, condition: str = "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT") -> int:
@@ -57,15 +74,8 @@ def several_times() -> AnalysisError:
     )
 
 
-def _exists(table: DeltaLog) -> bool:
-    try:
-        table.snapshot()
-    except TableNotFoundError:
-        return False
-    return True
-
-
-def _number(version: str | None) -> int | None:
+def version_number(version: str | None) -> int | None:
+    """The version that a text says. Raises InvalidArgumentError."""
     if version is None or re.fullmatch(r"\s*\d{1,18}\s*", version, re.ASCII):
         return None if version is None else int(version)
     raise InvalidArgumentError(

@@ -7,19 +7,26 @@ from types import TracebackType
 from typing import Self
 
 from deltamerge.errors import AnalysisError
+from deltamerge.spark.expressions.analysis import parsed
+from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.queries import NO_SOURCE, query_frame
 from deltamerge.spark.read.catalog import NamedTable, source_named
 from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.read.travel import snapshot_at
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.sql.tables import StandIn, TableName, tables_in, with_stand_ins
+from deltamerge.spark.sql.tables import StandIn, TableName, tables_in, with_ctes, with_stand_ins
 
 
 class TableViews:
-    """Temporary views that stand for Delta tables in queries, dropped on leaving."""
+    """Temporary views that stand for Delta tables in queries, dropped on leaving.
 
-    def __init__(self, spark: Session) -> None:
+    With `registers` off there are only their names and `frames`, for whoever gives these to Spark by name.
+    """
+
+    def __init__(self, spark: Session, registers: bool = True) -> None:
         self._spark = spark
+        self._registers = registers
+        self.frames: dict[str, Frame] = {}
         self._views: dict[tuple[tuple[str, ...], str | None, str | None], str] = {}
         self._tables: dict[tuple[str, ...], NamedTable | None] = {}
 
@@ -27,7 +34,7 @@ class TableViews:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for view in self._views.values():
+        for view in self.frames if self._registers else ():
             self._spark.catalog.dropTempView(view)
 
     def query(self, text: str) -> Frame:
@@ -39,6 +46,18 @@ class TableViews:
             if read_here == text:
                 raise
         return query_frame(self._spark, read_here)
+
+    def expression(self, text: str, ctes: str = "") -> Expression:
+        """The expression of a text in a statement, whose queries know those of WITH. Raises AnalysisError."""
+        return parsed(self.named(with_ctes(text, ctes), unread=True), from_clause)
+
+    def add(self, frame: Frame) -> str:
+        """The name of a view that stands for a frame."""
+        name = f"__deltamerge_{uuid.uuid4().hex}"
+        if self._registers:
+            frame.createOrReplaceTempView(name)
+        self.frames[name] = frame
+        return name
 
     def named(self, text: str, unread: bool = False) -> str:
         """The text with a view in place of each delta.`path`, and of each Delta table at a version or time.
@@ -56,8 +75,6 @@ class TableViews:
             return None
         key = (table.parts, table.version, table.timestamp)
         if key not in self._views:
-            name = f"__deltamerge_{uuid.uuid4().hex}"
             snapshot = snapshot_at(self._spark, found.location, table.version, table.timestamp)
-            snapshot_frame(self._spark, snapshot).createOrReplaceTempView(name)
-            self._views[key] = name
+            self._views[key] = self.add(snapshot_frame(self._spark, snapshot))
         return StandIn(table, found.name, self._views[key])

@@ -180,6 +180,15 @@ def tree_of(column: Column, seen: Read) -> exp.Expression | None:
         return None
 
 
+def named_by(column: Column) -> list[str] | None:
+    """The parts of the name of the column that a Column is, in a frame or in any; None for another expression."""
+    try:
+        found = column_name(_parts(column)) if _is_of_connect(column) else _node_name(_parts(column))
+    except Exception:
+        return None
+    return None if found is None else list(found[1])
+
+
 def _is_of_connect(column: Column) -> bool:
     return type(column).__module__.startswith("pyspark.sql.connect")
 

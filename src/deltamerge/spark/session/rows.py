@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.plain import plain_sql
 
 
 def one_row(spark: Session, values: Mapping[str, int | str]) -> Frame:
@@ -24,5 +25,4 @@ def no_rows(spark: Session) -> Frame:
 @lru_cache(maxsize=8)
 def bare_row(spark: Session) -> Frame:
     """A row whose column no expression names. To Spark's optimizer a lateral query of it is a projection, no join."""
-    frame: Frame = spark.sql("SELECT 1 AS __deltamerge_one")
-    return frame
+    return plain_sql(spark, "SELECT 1 AS __deltamerge_one")

@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.settings import setting
 
 _REFERENCE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}", re.ASCII)
@@ -56,7 +57,7 @@ def _substituted(spark: Session, text: str, within: tuple[str, ...]) -> str:
 def _outside(spark: Session, reference: str) -> str:
     """What Spark's driver knows by `${env:..}` or `${system:..}`: it makes a column's name of it."""
     try:
-        columns = [] if "`" in reference else spark.sql(f"SELECT 1 AS `_{reference}`").columns
+        columns = [] if "`" in reference else plain_sql(spark, f"SELECT 1 AS `_{reference}`").columns
     except AnalysisException:
         columns = []
     if len(columns) != 1 or "`" in columns[0]:

@@ -1,0 +1,91 @@
+"""`activate` and `deactivate`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any
+from weakref import WeakSet
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+from deltamerge.activation.patches import put_back, replace_attribute
+from deltamerge.activation.reader import table_of_session, with_delta
+from deltamerge.activation.sessions import Scope, make_active, make_inactive, scope_of
+from deltamerge.exceptions import catchable
+from deltamerge.merge.sql import run_merge_text
+from deltamerge.spark.session.plain import plain_sql
+from deltamerge.spark.session.storage import check_session
+from deltamerge.statements.run import run_sql
+
+# While there is any, PySpark's classes have our methods. Sessions that are gone leave by themselves.
+_ACTIVE: WeakSet[SparkSession] = WeakSet()
+_LOCK = Lock()
+
+log = logging.getLogger("deltamerge.activation")
+
+
+@catchable
+def activate(spark: SparkSession) -> None:
+    """Have `spark.sql`, `spark.table` and `spark.read` answer for Delta tables by this library; all else stays Spark's.
+
+    It holds for this session and those that Spark clones from it, until `deactivate`; once more changes nothing. Where the
+    session has delta-spark's extension only MERGE is answered, and the log `deltamerge.activation` says so.
+    """
+    check_session(spark)
+    scope = make_active(spark)
+    with _LOCK:
+        _ACTIVE.add(spark)
+        replace_attribute(type(spark), "sql", _sql)
+        replace_attribute(type(spark), "table", _table)
+        replace_attribute(type(spark), "read", _read)
+    if scope is Scope.MERGE:
+        log.warning("The session has delta-spark's extension: deltamerge answers MERGE, all else is left to delta-spark.")
+
+
+@catchable
+def deactivate(spark: SparkSession) -> None:
+    """Have a session's methods as they were; nothing to do for a session that is not active."""
+    check_session(spark)
+    make_inactive(spark)
+    with _LOCK:
+        _ACTIVE.discard(spark)
+        if not _ACTIVE:
+            put_back()
+
+
+def _sql(plain: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    def sql(self: SparkSession, sqlQuery: str, args: Mapping[str, Any] | Sequence[Any] | None = None, **kwargs: Any) -> DataFrame:
+        scope = scope_of(self) if isinstance(sqlQuery, str) else None
+        if scope is None:
+            return plain(self, sqlQuery, args, **kwargs)
+        return _answered(self, scope, sqlQuery, args, kwargs)
+
+    return sql
+
+
+def _table(plain: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    def table(self: SparkSession, tableName: str) -> DataFrame:
+        is_ours = isinstance(tableName, str) and scope_of(self) is Scope.ALL
+        return table_of_session(self, tableName) if is_ours else plain(self, tableName)
+
+    return table
+
+
+def _read(plain: Callable[..., DataFrameReader]) -> Callable[..., DataFrameReader]:
+    def read(self: SparkSession) -> DataFrameReader:
+        reader = plain(self)
+        return with_delta(self, reader) if scope_of(self) is Scope.ALL else reader
+
+    return read
+
+
+@catchable
+def _answered(
+    spark: SparkSession, scope: Scope, text: str, args: Mapping[str, Any] | Sequence[Any] | None, values: Mapping[str, Any]
+) -> DataFrame:
+    if scope is Scope.ALL:
+        return run_sql(spark, text, args, values)
+    found = None if values else run_merge_text(spark, text, args)
+    return plain_sql(spark, text, args, **values) if found is None else found

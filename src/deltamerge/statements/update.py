@@ -1,0 +1,53 @@
+"""`UPDATE table [alias] SET column = value, .. [WHERE condition]`.
+
+Source: Spark's grammar, `updateTable`; delta-spark's UpdateCommand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deltamerge.commands.rows.dml import update_rows
+from deltamerge.merge.sql import assignments_of
+from deltamerge.merge.statement.parse import set_list
+from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.read.views import TableViews
+from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.rows import one_row
+from deltamerge.spark.sql.reader import Reader
+from deltamerge.statements.target import Target, target_of
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE by columns and the texts of their values, None for DEFAULT; `ctes` begins with WITH."""
+
+    target: Target
+    assignments: tuple[tuple[str, str | None], ...]
+    condition: str | None
+    ctes: str = ""
+
+    def run(self, spark: Session) -> Frame | None:
+        """One row, num_affected_rows; None where the table is no Delta table."""
+        found = self.target.opened(spark)
+        if found is None:
+            return None
+        log, qualifier = found
+        with TableViews(spark) as views:
+
+            def ready(text: str) -> Expression:
+                return views.expression(text, self.ctes)
+
+            condition = None if self.condition is None else ready(self.condition)
+            metrics = update_rows(spark, log, assignments_of(self.assignments, ready), condition, qualifier)
+        return one_row(spark, {"num_affected_rows": metrics.get("numUpdatedRows", 0)})
+
+
+def parse_update(reader: Reader, ctes: str = "") -> Update:
+    """What follows UPDATE. Raises ParseError."""
+    target = target_of(reader, "SET")
+    reader.expect("SET")
+    assignments = set_list(reader, "WHERE")
+    condition = reader.expression() if reader.take("WHERE") else None
+    reader.end()
+    return Update(target, assignments, condition, ctes)

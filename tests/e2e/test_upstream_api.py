@@ -1,0 +1,43 @@
+"""Each call that the guide says works in an active session, run as it is written there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import deltamerge
+from deltamerge.tables import DeltaTable
+from tests.e2e.tables import make
+from tests.e2e.upstream_api import CALLS, Call
+
+EVERY = [call for calls in CALLS.values() for call in calls]
+
+
+@pytest.fixture
+def known(spark: SparkSession, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """What a call may name."""
+    path = tmp_path / "t"
+    make(spark, path, "id int, n int", [(1, 10)], properties={"delta.enableChangeDataFeed": "true"})
+    make(spark, path, "id int, n int", [(2, 20), (3, 30)])
+    changes = spark.createDataFrame([(2, 21), (3, 31)], "id int, n int")
+    changes.createOrReplaceTempView("changes")
+    (time,) = DeltaTable.forPath(spark, str(path)).history(1).selectExpr("string(timestamp)").first()
+
+    def placed(text: str) -> str:
+        return re.sub("(?<=[`'])path(?=[`'])", str(path), text)
+
+    deltamerge.activate(spark)
+    yield {"spark": spark, "path": str(path), "changes": changes, "time": time, "DeltaTable": DeltaTable, "placed": placed}
+    deltamerge.deactivate(spark)
+    spark.catalog.dropTempView("changes")
+
+
+@pytest.mark.parametrize("call", EVERY, ids=lambda call: call.text)
+def test_it_works(known: dict[str, Any], call: Call) -> None:
+    it = eval(call.code, known)
+    assert eval(call.check, {**known, "it": it})
