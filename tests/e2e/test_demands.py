@@ -208,3 +208,15 @@ def test_an_array_that_must_not_hold_nulls_may_be_set_to_itself_and_appended(spa
         deltamerge.write(spark.sql("SELECT 4 AS id, array(1, null) AS a"), full, mode="append")
     deltamerge.write(spark.sql("SELECT 4 AS id, array(8) AS a"), full, mode="append")
     assert deltamerge.read(spark, full).where("id = 4").collect()[0][1:] == ([8], None)
+
+
+def test_default_is_a_value_of_an_insert(spark: SparkSession, path: str) -> None:
+    for said in (
+        "VALUES (3, DEFAULT, DEFAULT), (4, 1 + 1, DEFAULT);",
+        "(n, id) VALUES (DEFAULT, 5)",
+        "(id) VALUES (DEFAULT)",
+        "(id) SELECT 6",
+    ):
+        deltamerge.sql(spark, f"INSERT INTO delta.`{path}` {said}")
+    found = [tuple(row) for row in deltamerge.read(spark, path).where("id IS NULL OR id > 2").collect()]
+    assert sorted(found, key=str) == [(3, 7, 14), (4, 2, 4), (5, 7, 14), (6, 7, 14), (None, 7, 14)]

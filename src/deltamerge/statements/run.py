@@ -22,6 +22,7 @@ from deltamerge.spark.sql.variables import with_variables
 from deltamerge.statements.create_table import parser_of
 from deltamerge.statements.delete import parse_delete
 from deltamerge.statements.describe import parse_detail, parse_history
+from deltamerge.statements.insert import parse_insert
 from deltamerge.statements.optimize import parse_optimize
 from deltamerge.statements.queries import run_query, run_unread
 from deltamerge.statements.restore import parse_restore
@@ -32,6 +33,7 @@ from deltamerge.statements.with_queries import changes_rows, parse_with
 
 # By the words that a statement begins with.
 _PARSERS: Mapping[tuple[str, ...], Parser] = {
+    ("INSERT",): parse_insert,
     ("OPTIMIZE",): parse_optimize,
     ("RESTORE",): parse_restore,
     ("VACUUM",): parse_vacuum,

@@ -26,7 +26,7 @@ from deltamerge.protocol.schema.types import (
 )
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.column_mapping import ID_KEY, MAX_ID, NAME_KEY, MappingMode, assigned, mapping_mode
-from deltamerge.protocol.table.evolution import nullable
+from deltamerge.protocol.table.evolution import check_distinct, nullable
 from deltamerge.protocol.table.features import check_features_known, check_writable
 from deltamerge.spark.read.feed import check_feed_columns
 
@@ -40,6 +40,7 @@ def metadata_after(snapshot: Snapshot, data: StructType, request: WriteRequest, 
         after = _given_anew(snapshot, data, request)
     else:
         _check_partitioning(snapshot, request)
+        check_distinct(data)
         if not evolves:
             _check_columns(snapshot.schema, data, request)
         after = (evolved_by(snapshot, data) if evolves else None) or snapshot.metadata

@@ -42,7 +42,7 @@ def evolved_metadata(protocol: Protocol, metadata: Metadata, data: StructType) -
     The very same object when nothing changes. Raises AnalysisError for types that don't go together, void columns, names that
     several columns have, and names that no column can have. Types may need a table feature which the table does not have.
     """
-    _check_distinct(data)
+    check_distinct(data)
     before = parse_schema(metadata.schema_string)
     widening = _property(metadata, WIDENING) and "typeWidening" in named_features(protocol)
     schema = merged(before, without_mapping(data), widens if widening else lambda old, new: False)
@@ -58,7 +58,7 @@ def evolved_metadata(protocol: Protocol, metadata: Metadata, data: StructType) -
     return replace(metadata, schema_string=schema_json(schema), configuration=configuration)
 
 
-def _check_distinct(data: StructType) -> None:
+def check_distinct(data: StructType) -> None:
     """Raise AnalysisError for a name that several columns, or fields of one struct, have in any case."""
     repeated = sorted(set(_repeated(data)))
     if repeated:

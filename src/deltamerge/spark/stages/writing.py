@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -117,6 +117,11 @@ def by_position(frame: Frame, schema: StructType) -> Frame:
         column = F.col(name) if renamed == given.dataType else F.col(name).cast(renamed)
         columns.append(column.alias(field.name))
     return positional(frame).select(*columns)
+
+
+def with_constants(frame: Frame, values: Mapping[str, str]) -> Frame:
+    """The frame with columns more, each with one value, the text of an expression."""
+    return frame.select("*", *[F.expr(text).alias(name) for name, text in values.items()]) if values else frame
 
 
 def _renamed(type: T.DataType, target: T.DataType, name: str) -> T.DataType:
