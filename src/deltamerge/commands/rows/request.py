@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.merge.statement.clauses import TxnId
@@ -103,3 +104,49 @@ def illegal_option(name: str, value: object, explanation: str) -> InvalidArgumen
         f"Invalid value {value!r} for option '{name}', {explanation}.",
         parameters={"name": name, "input": value, "explain": explanation},
     )
+
+
+_TRUTHS = {"true": True, "false": False}
+
+
+def request_of(mode: str, options: Mapping[str, str], **more: Any) -> WriteRequest:
+    """The request that a DataFrame writer's mode and options make, names without regard to case; `more` are other fields.
+
+    Options that begin with `delta.` are table properties. Raises InvalidArgumentError for an option that is not known, or has a
+    value that it can't have.
+    """
+    given = {name.lower(): (name, value) for name, value in options.items()}
+
+    def text(name: str) -> str | None:
+        return given.pop(name.lower(), (name, None))[1]
+
+    def truth(name: str) -> bool | None:
+        value = text(name)
+        if value is not None and str(value).lower() not in _TRUTHS:
+            raise illegal_option(name, value, "must be 'true' or 'false'")
+        return None if value is None else _TRUTHS[str(value).lower()]
+
+    if truth("dataChange") is False:
+        raise illegal_option("dataChange", "false", "which is not supported: OPTIMIZE rearranges rows")
+    overwrite = text("partitionOverwriteMode")
+    properties = {name: str(value) for key, (name, value) in given.items() if key.startswith("delta.")}
+    request = WriteRequest(
+        mode.lower(),
+        properties=properties,
+        merge_schema=truth("mergeSchema"),
+        overwrite_schema=truth("overwriteSchema") or False,
+        replace_where=text("replaceWhere"),
+        partition_overwrite=None if overwrite is None else overwrite.lower(),
+        user_metadata=text("userMetadata"),
+        txn_id=transaction_of(text("txnAppId"), text("txnVersion")),
+    )
+    unknown = sorted(name for key, (name, _) in given.items() if not key.startswith("delta."))
+    if unknown:
+        raise InvalidArgumentError(
+            "DELTAMERGE_UNKNOWN_OPTION",
+            f"There is no option {', '.join(unknown)} of a write.",
+            parameters={"options": unknown},
+            hint="There are mergeSchema, overwriteSchema, replaceWhere, partitionOverwriteMode, userMetadata, txnAppId and "
+            "txnVersion; options that begin with delta. are properties of a table.",
+        )
+    return checked(replace(request, **more))

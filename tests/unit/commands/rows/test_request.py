@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.commands.rows.request import WriteRequest, checked, transaction_of
+from deltamerge.commands.rows.request import WriteRequest, checked, request_of, transaction_of
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge.statement.clauses import TxnId
 
@@ -47,3 +47,42 @@ def test_a_transaction_has_an_application_and_a_version(application: str | None,
     with pytest.raises(DeltaMergeError) as caught:
         transaction_of(application, version)
     assert caught.value.condition == expected
+
+
+def test_a_writers_options_make_the_same_request() -> None:
+    options = {
+        "MERGESCHEMA": "True",
+        "replaceWhere": "a = 1",
+        "userMetadata": "x",
+        "txnAppId": "job",
+        "txnVersion": "3",
+        "delta.appendOnly": "true",
+        "dataChange": "true",
+    }
+    assert request_of("Overwrite", options, by_position=True) == WriteRequest(
+        "overwrite",
+        properties={"delta.appendOnly": "true"},
+        merge_schema=True,
+        replace_where="a = 1",
+        user_metadata="x",
+        txn_id=TxnId("job", 3),
+        by_position=True,
+    )
+    assert request_of("append", {"overwriteSchema": "false", "partitionOverwriteMode": "DYNAMIC"}) == WriteRequest(
+        "append", partition_overwrite="dynamic"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        ({"mergeSchema": "yes"}, "DELTA_ILLEGAL_OPTION"),
+        ({"dataChange": "false"}, "DELTA_ILLEGAL_OPTION"),
+        ({"replaceOn": "t.a = s.a"}, "DELTAMERGE_UNKNOWN_OPTION"),
+        ({"txnAppId": "job"}, "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"),
+    ],
+)
+def test_options_that_are_not_known_are_refused(options: dict[str, str], condition: str) -> None:
+    with pytest.raises(DeltaMergeError) as caught:
+        request_of("append", options)
+    assert caught.value.condition == condition
