@@ -32,7 +32,7 @@ STATEMENTS = {
     "more columns": "WITH SCHEMA EVOLUTION INTO $t BY NAME SELECT 5 AS id, 1 AS w",
 }
 # What an error is called there and here, where the names differ.
-RENAMED: dict[str, tuple[str, str]] = {}
+RENAMED = {"overflow": ("CAST_OVERFLOW_IN_TABLE_INSERT", "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE")}
 
 
 @pytest.fixture(scope="module")
