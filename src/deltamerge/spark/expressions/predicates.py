@@ -7,14 +7,14 @@ from pyspark.sql import functions as F
 
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.spark.expressions.analysis import empty_frame
+from deltamerge.spark.expressions.analysis import empty_frame, plain_message
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.quiet import quietly
 
 
 def predicate_of(spark: Session, schema: StructType, text: str) -> Expression:
-    """The expression of a text. Raises AnalysisError for one that does not parse; its names are left to whoever evaluates it."""
+    """The expression of a text. Raises AnalysisError for one that does not parse, or is about what the schema does not have."""
     try:
         with quietly():
             predicate = from_user(text)
@@ -26,6 +26,11 @@ def predicate_of(spark: Session, schema: StructType, text: str) -> Expression:
             parameters={"predicate": text},
             hint="Write a condition over the table's columns, for example: day >= '2024-01-01'.",
         ) from error
-    except AnalysisException:
-        return from_user(text)
+    except AnalysisException as error:
+        raise AnalysisError(
+            error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED",
+            f"Cannot resolve the predicate {text!r}: {plain_message(str(error))}",
+            parameters={"predicate": text},
+            hint=f"The table has the columns {', '.join(schema.names)}.",
+        ) from error
     return predicate
