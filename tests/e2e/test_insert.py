@@ -24,7 +24,7 @@ def test_columns_by_position_and_by_name(spark: SparkSession, tmp_path: Path) ->
     insert(spark, path, "INSERT INTO $t VALUES (2, 'b', named_struct('c', 2, 'd', 'y')), (3, NULL, NULL);")
     insert(spark, path, "INSERT INTO TABLE $t (name, id) SELECT name || '!', id + 3 FROM $t WHERE id = 1")
     insert(spark, path, "INSERT INTO $t BY NAME (SELECT 5 AS id, named_struct('b', 'z', 'a', 5) AS S)")
-    insert(spark, path, "INSERT INTO $t (id) WITH six AS (SELECT 6) TABLE six")
+    insert(spark, path, "WITH six AS (SELECT 6) INSERT INTO $t (id) WITH s AS (TABLE six) TABLE s")
     assert content(spark, path) == [
         (1, "a", (1, "x")), (2, "b", (2, "y")), (3, None, None), (4, "a!", None), (5, None, (5, "z")), (6, None, None),
     ]  # fmt: skip
@@ -78,7 +78,10 @@ def test_an_overwrite_replaces_the_table_a_partition_or_rows(spark: SparkSession
 def test_other_targets_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"CREATE TABLE plain_rows (id int) USING parquet LOCATION '{tmp_path / 'plain'}'")
     try:
-        deltamerge.sql(spark, "INSERT INTO plain_rows VALUES (1)")
+        deltamerge.sql(spark, "INSERT INTO plain_rows VALUES (2)")
+        deltamerge.sql(spark, "INSERT OVERWRITE TABLE plain_rows VALUES ((1))")
+        with pytest.raises(ParseException, match="PARSE_SYNTAX_ERROR"):
+            deltamerge.sql(spark, "INSERT INTO plain_rows BY VALUES (1)")
         deltamerge.sql(spark, f"INSERT OVERWRITE DIRECTORY '{tmp_path / 'folder'}' USING parquet SELECT 5 AS a")
         assert [row[0] for row in spark.table("plain_rows").collect()] == [1]
         assert [row[0] for row in spark.read.parquet(str(tmp_path / "folder")).collect()] == [5]

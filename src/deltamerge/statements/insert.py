@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from deltamerge.commands.rows.request import DYNAMIC, STATIC, WriteRequest
 from deltamerge.commands.rows.write import write_into
-from deltamerge.errors import AnalysisError
+from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.spark.read.catalog import NamedTable, delta_named
@@ -33,7 +33,7 @@ _PARTITION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 class Insert:
     """An INSERT in text. `columns` are those that it names, () for all by position; `partition` has the columns of PARTITION,
     each with the text of its value or None. `rows` are those of VALUES with a DEFAULT among them, None for DEFAULT; the others
-    are the `query`'s.
+    are the `query`'s. `refused` is what is wrong with the text for a Delta table: Spark may insert by it into another one.
     """
 
     target: tuple[str, ...]
@@ -46,12 +46,15 @@ class Insert:
     partition: tuple[tuple[str, str | None], ...] = ()
     evolves: bool = False
     ctes: str = ""
+    refused: ParseError | None = None
 
     def run(self, spark: Session) -> Frame | None:
         """No rows; None where the table is no Delta table. Raises DeltaMergeError."""
         found = delta_named(spark, self.target)
         if not isinstance(found, NamedTable):
             return None
+        if self.refused is not None:
+            raise self.refused
         log = open_table(spark, found.location)
         schema = log.snapshot().schema
         given, query = self._rows(schema) if self.rows else (self, self.query)
@@ -101,7 +104,7 @@ class Insert:
 
 
 def parse_insert(reader: Reader, ctes: str = "") -> Insert | None:
-    """What follows INSERT; None for what is no table's. Raises ParseError."""
+    """What follows INSERT, with `ctes` before it; None for what is no table's. Raises ParseError."""
     evolves = reader.take("WITH")
     if evolves:
         reader.expect("SCHEMA")
@@ -114,6 +117,14 @@ def parse_insert(reader: Reader, ctes: str = "") -> Insert | None:
     reader.take("TABLE")
     target = name_parts_of(reader.name_text())
     insert = Insert(target, overwrites=overwrites, evolves=evolves, ctes=ctes)
+    try:
+        return _completed(reader, insert)
+    except ParseError as error:
+        return replace(insert, refused=error)
+
+
+def _completed(reader: Reader, insert: Insert) -> Insert:
+    """The statement with what stands behind the table. Raises ParseError."""
     if reader.take("PARTITION"):
         insert = replace(insert, partition=tuple(reader.listed(lambda: _partition(reader))))
         if reader.sees("IF"):
@@ -123,7 +134,7 @@ def parse_insert(reader: Reader, ctes: str = "") -> Insert | None:
         insert = replace(insert, by_name=True)
     elif reader.sees("(") and not _begins_query(reader):
         insert = replace(insert, columns=tuple(name_parts_of(name)[-1] for name in reader.listed(reader.name_text)))
-    if not overwrites and reader.take("REPLACE"):
+    if not insert.overwrites and reader.take("REPLACE"):
         hint = "REPLACE USING and REPLACE ON are not supported: use MERGE with WHEN NOT MATCHED BY SOURCE THEN DELETE."
         if not reader.take("WHERE"):
             raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error: WHERE expected", hint)

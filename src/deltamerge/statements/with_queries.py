@@ -1,27 +1,30 @@
-"""`WITH name AS (query), ..` before DELETE or UPDATE. Source: Spark's grammar, `dmlStatementNoWith` behind `ctes`."""
+"""`WITH name AS (query), ..` before DELETE, INSERT or UPDATE. Source: Spark's grammar, `dmlStatementNoWith` behind `ctes`."""
 
 from __future__ import annotations
 
 from deltamerge.errors import ParseError
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.statements.delete import parse_delete
+from deltamerge.statements.insert import parse_insert
 from deltamerge.statements.statement import Statement
 from deltamerge.statements.update import parse_update
 
 
 def changes_rows(reader: Reader) -> bool:
-    """Whether DELETE or UPDATE stands behind WITH and its queries. The reader is before WITH."""
+    """Whether DELETE, INSERT or UPDATE stands behind WITH and its queries. The reader is before WITH."""
     try:
         reader.ctes()
     except ParseError:  # Spark says what is wrong with it
         return False
-    return reader.sees("UPDATE") or (reader.sees("DELETE") and reader.sees("FROM", 1))
+    return reader.sees("UPDATE") or reader.sees("INSERT") or (reader.sees("DELETE") and reader.sees("FROM", 1))
 
 
-def parse_with(reader: Reader) -> Statement:
+def parse_with(reader: Reader) -> Statement | None:
     """What follows WITH. Raises ParseError."""
     reader.go_to(reader.behind - 1)
     ctes = reader.ctes()
+    if reader.take("INSERT"):
+        return parse_insert(reader, ctes)
     if reader.take("UPDATE"):
         return parse_update(reader, ctes)
     reader.expect("DELETE")
