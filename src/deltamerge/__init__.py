@@ -87,7 +87,7 @@ def sql(spark: SparkSession, text: str, args: Mapping[str, Any] | Sequence[Any] 
     """Run a statement about Delta tables; any other goes to `spark.sql` unchanged. `args` are as `spark.sql` takes them.
 
     MERGE returns one row: num_affected_rows, num_updated_rows, num_deleted_rows, num_inserted_rows; EXPLAIN MERGE one row
-    with the plan; DELETE and UPDATE num_affected_rows; DESCRIBE HISTORY and DESCRIBE DETAIL what `DeltaTable` has; INSERT nothing.
+    with the plan; DELETE and UPDATE num_affected_rows; DESCRIBE HISTORY and DESCRIBE DETAIL what `DeltaTable` has; INSERT none.
     A query over Delta tables is lazy, and reads the versions that are the newest ones at the call. Target and tables in the
     text are catalog names or delta.`path`. Raises a ParseException that shows the place, and whatever the builder raises.
     """
