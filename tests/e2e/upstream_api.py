@@ -28,6 +28,7 @@ def sql(text: str, check: str) -> Call:
 
 
 ROWS = "len(it.collect()) == {}"
+COUNT = "spark.table(f'delta.`{{path}}`').count() == {}"
 CALLS: dict[str, tuple[Call, ...]] = {
     "Reading": (
         Call('spark.read.format("delta").load(path)', ROWS.format(3)),
@@ -40,6 +41,16 @@ CALLS: dict[str, tuple[Call, ...]] = {
         ),
         Call("spark.read.table(f'delta.`{path}`')", ROWS.format(3)),
         Call("spark.table(f'delta.`{path}`')", ROWS.format(3)),
+    ),
+    "Writing": (
+        Call('changes.write.format("delta").mode("append").save(path)', COUNT.format(5)),
+        Call('changes.write.format("delta").mode("overwrite").save(path)', COUNT.format(2)),
+        Call('changes.write.format("delta").mode("overwrite").option("replaceWhere", "id > 1").save(path)', COUNT.format(3)),
+        Call('changes.write.format("delta").mode("append").option("mergeSchema", "true").save(path)', COUNT.format(5)),
+        Call('changes.write.format("delta").partitionBy("id").save(f"{path}_new")', COUNT.format(3)),
+        Call("changes.write.insertInto(f'delta.`{path}`')", COUNT.format(5)),
+        Call("changes.writeTo(f'delta.`{path}`').append()", COUNT.format(5)),
+        Call("changes.writeTo(f'delta.`{path}`').overwritePartitions()", COUNT.format(2)),
     ),
     "SQL": (
         sql("SELECT * FROM delta.`path`", ROWS.format(3)),

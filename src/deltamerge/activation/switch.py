@@ -8,11 +8,14 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession
 
 from deltamerge.activation.patches import put_back, replace_attribute
 from deltamerge.activation.reader import table_of_session, with_delta
 from deltamerge.activation.sessions import Scope, make_active, make_inactive, scope_of
+from deltamerge.activation.writer import Writing
+from deltamerge.activation.writer import with_delta as with_delta_writes
+from deltamerge.activation.writer_v2 import WritingV2
 from deltamerge.exceptions import catchable
 from deltamerge.merge.sql import run_merge_text
 from deltamerge.spark.session.plain import plain_sql
@@ -28,7 +31,9 @@ log = logging.getLogger("deltamerge.activation")
 
 @catchable
 def activate(spark: SparkSession) -> None:
-    """Have `spark.sql`, `spark.table` and `spark.read` answer for Delta tables by this library; all else stays Spark's.
+    """Have `spark.sql`, `spark.table`, `spark.read`, `df.write` and `df.writeTo` answer for Delta tables by this library.
+
+    All else stays Spark's.
 
     It holds for this session and those that Spark clones from it, until `deactivate`; once more changes nothing. Where the
     session has delta-spark's extension only MERGE is answered, and the log `deltamerge.activation` says so.
@@ -40,6 +45,9 @@ def activate(spark: SparkSession) -> None:
         replace_attribute(type(spark), "sql", _sql)
         replace_attribute(type(spark), "table", _table)
         replace_attribute(type(spark), "read", _read)
+        frames = type(spark.range(0))
+        replace_attribute(frames, "write", _write)
+        replace_attribute(frames, "writeTo", _write_to)
     if scope is Scope.MERGE:
         log.warning("The session has delta-spark's extension: deltamerge answers MERGE, all else is left to delta-spark.")
 
@@ -79,6 +87,23 @@ def _read(plain: Callable[..., DataFrameReader]) -> Callable[..., DataFrameReade
         return with_delta(self, reader) if scope_of(self) is Scope.ALL else reader
 
     return read
+
+
+def _write(plain: Callable[..., DataFrameWriter]) -> Callable[..., DataFrameWriter]:
+    def write(self: DataFrame) -> DataFrameWriter:
+        writer = plain(self)
+        return with_delta_writes(self, writer, Writing) if scope_of(self.sparkSession) is Scope.ALL else writer
+
+    return write
+
+
+def _write_to(plain: Callable[..., DataFrameWriterV2]) -> Callable[..., DataFrameWriterV2]:
+    def writeTo(self: DataFrame, table: str) -> DataFrameWriterV2:
+        writer = plain(self, table)
+        is_ours = isinstance(table, str) and scope_of(self.sparkSession) is Scope.ALL
+        return with_delta_writes(self, writer, WritingV2, deltamerge_name=table) if is_ours else writer
+
+    return writeTo
 
 
 @catchable
