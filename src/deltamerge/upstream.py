@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 _COPY = ", or copy the rows: deltamerge.write(deltamerge.read(spark, path, {}=..), other_path)"
-_FEATURES = ", or delta-rs: deltalake.DeltaTable(path).alter.add_feature(..)"
 
 # What to use for each, besides delta-spark itself.
 MISSING = {
@@ -17,9 +16,6 @@ MISSING = {
     "clone": _COPY.replace(", {}=..", ""),
     "cloneAtVersion": _COPY.format("version"),
     "cloneAtTimestamp": _COPY.format("timestamp"),
-    "addFeatureSupport": _FEATURES,
-    "dropFeatureSupport": "",
-    "upgradeTableProtocol": _FEATURES,
 }
 
 

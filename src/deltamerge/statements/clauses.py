@@ -51,11 +51,14 @@ def any_name(reader: Reader) -> tuple[str, ...]:
     return name_parts_of(reader.name_text())
 
 
-def column(reader: Reader, ends: tuple[str, ...] = ()) -> ColumnText:
-    """A column's definition, up to a comma, a closing parenthesis or one of these words. Raises ParseError, AnalysisError."""
+def column(reader: Reader, ends: tuple[str, ...] = (), read_name: str | None = None) -> ColumnText:
+    """A column's definition, up to a comma, a closing parenthesis or one of these words; without its name where that was read.
+
+    Raises ParseError, AnalysisError.
+    """
     if any(reader.sees(word) for word in ("CONSTRAINT", "PRIMARY", "FOREIGN", "CHECK", "UNIQUE")) and not reader.sees(",", 1):
         raise not_allowed("A table constraint", "Add it afterwards: ALTER TABLE .. ADD CONSTRAINT .. CHECK (..).")
-    name = one_name(reader)
+    name = one_name(reader) if read_name is None else read_name
     type = reader.type_text(*_OPTIONS, *ends)
     nullable, metadata = True, dict[str, Any]()
     while True:
@@ -85,6 +88,12 @@ def columns_of(texts: list[ColumnText]) -> StructType:
         (plain,) = table_schema(schema)
         found.append(StructField(plain.name, plain.type, one.nullable, {**plain.metadata, **one.metadata}))
     return StructType(tuple(found))
+
+
+def column_of(name: str, type: str) -> StructField:
+    """A column of a type that a text says. Raises ParseError."""
+    (found,) = columns_of([ColumnText(name, type)])
+    return found
 
 
 def text(reader: Reader) -> str:

@@ -19,6 +19,7 @@ from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
 from deltamerge.spark.sql.values import Formatted, formatted
 from deltamerge.spark.sql.variables import with_variables
+from deltamerge.statements.alter_table import parse_alter_table, parse_comment, parse_show_properties
 from deltamerge.statements.create_table import parser_of
 from deltamerge.statements.delete import parse_delete
 from deltamerge.statements.describe import parse_detail, parse_history
@@ -47,6 +48,9 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("DESCRIBE", "DETAIL"): parse_detail,
     ("DESC", "DETAIL"): parse_detail,
     ("WITH",): parse_with,
+    ("ALTER", "TABLE"): parse_alter_table,
+    ("SHOW", "TBLPROPERTIES"): parse_show_properties,
+    ("COMMENT", "ON", "TABLE"): parse_comment,
 }
 
 

@@ -16,6 +16,7 @@ from deltamerge.commands.rows.dml import delete_rows, update_rows
 from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.create import Creation
 from deltamerge.commands.table.describe import detail_table, frame_of, history_table
+from deltamerge.commands.table.properties import add_feature, drop_feature, upgrade_protocol
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.table import DeltaLog
@@ -244,6 +245,30 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
             raise ValueError(f"'retentionHours' in vacuum must be a number of hours, found {retentionHours!r}")
         vacuum_table(self._spark, self._log, hours)
         return self._spark.createDataFrame([], SparkStructType([]))
+
+    @catchable
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Raise the versions of the table's protocol. Raises an AnalysisException for lower ones."""
+        for value, name in ((readerVersion, "readerVersion"), (writerVersion, "writerVersion")):
+            if not isinstance(value, int):
+                raise ValueError(f"The {name} needs to be an integer but got '{type(value)}'.")
+        upgrade_protocol(self._spark, self._log, readerVersion, writerVersion)
+
+    @catchable
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Have the table's protocol support a feature. Raises an AnalysisException for one that is not known."""
+        if not isinstance(featureName, str):
+            raise ValueError(f"featureName needs to be a string but got '{type(featureName)}'.")
+        add_feature(self._spark, self._log, featureName)
+
+    @catchable
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Remove a feature from the table's protocol: `checkConstraints`. Raises an AnalysisException for others."""
+        if not isinstance(featureName, str):
+            raise ValueError(f"featureName needs to be a string but got '{type(featureName)}'.")
+        if truncateHistory is not None and not isinstance(truncateHistory, bool):
+            raise ValueError(f"truncateHistory needs to be a boolean but got '{type(truncateHistory)}'.")
+        drop_feature(self._spark, self._log, featureName, bool(truncateHistory))
 
     @property
     def _qualifier(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from enum import Enum
 import numpy as np
 
 from deltamerge.commands.table.definition import Settled, TableDefinition, differences, settled
+from deltamerge.commands.table.properties import ANY_NAME
 from deltamerge.errors import AnalysisError, TableNotFoundError
 from deltamerge.log.commit.clustering import clustering_names
 from deltamerge.log.commit.conflict import ReadSet
@@ -43,7 +44,6 @@ from deltamerge.spark.stages.target import write_spec
 from deltamerge.spark.stages.writing import data_frame, laid_out
 
 _DEFAULTS = "spark.databricks.delta.properties.defaults"
-_ANY_NAME = "spark.databricks.delta.allowArbitraryProperties.enabled"
 
 
 class Creation(Enum):
@@ -94,7 +94,7 @@ def create_table(spark: Session, log: DeltaLog, request: CreateTable) -> int | N
             raise already_exists(request.name)
         return None
     definition = _defined(request)
-    any_name = setting(spark, _ANY_NAME, "false").lower() == "true"
+    any_name = setting(spark, ANY_NAME, "false").lower() == "true"
     definition = replace(definition, properties=checked(definition.properties, any_name))
     table = settled(definition, session_defaults(spark), log.store.url, before)
     _check_expressions(spark, table)

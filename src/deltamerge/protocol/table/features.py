@@ -137,11 +137,21 @@ _EVERY_TABLE = frozenset({"appendOnly", "invariants"})
 
 def needed(metadata: Metadata) -> Protocol:
     """The lowest protocol that a table of this metadata needs; also what `delta.feature.<name> = supported` asks for."""
+    return lowest(_EVERY_TABLE | asked_features(metadata))
+
+
+def asked_features(metadata: Metadata) -> frozenset[str]:
+    """The features that metadata asks for, by its schema, by its properties, or by their names."""
     asked = {name for name, feature in FEATURES.items() if feature.asked(metadata)}
     for key, value in metadata.configuration.items():
         if key.startswith(FEATURE_PROPERTY) and value.strip().lower() in ("supported", "enabled"):
             asked.add(key.removeprefix(FEATURE_PROPERTY))
-    return _protocol_of(_with_required(_EVERY_TABLE | asked))
+    return frozenset(asked)
+
+
+def lowest(names: Iterable[str]) -> Protocol:
+    """The lowest protocol that has these features, those that they require, and no others."""
+    return _protocol_of(_with_required(names))
 
 
 def upgraded(protocol: Protocol, names: Iterable[str]) -> Protocol:

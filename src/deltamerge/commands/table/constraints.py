@@ -1,0 +1,96 @@
+"""CHECK constraints added and dropped, and the columns that a table is clustered by.
+
+Source: delta-spark's AlterTableAddConstraintDeltaCommand and the like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from deltamerge.commands.table.change import Change, commit_change, writable
+from deltamerge.errors import AnalysisError, ConstraintError
+from deltamerge.log.commit.clustering import clustering_domain, clustering_names
+from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.replay.files import FileSet, Mask
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.table.features import named_features
+from deltamerge.spark.expressions.checks import check_condition, violating_rows
+from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.session.frames import Session
+
+_PREFIX = "delta.constraints."
+
+
+def add_constraint(spark: Session, log: DeltaLog, name: str, text: str) -> int:
+    """Have each row of a table meet a condition, and return the version made. The rows that are there are checked by a job.
+
+    Raises AnalysisError for a name that is taken and for no condition, ConstraintError for rows that do not meet it.
+    """
+    before = writable(log)
+    old = _text_of(before.metadata.configuration, name)
+    if old is not None:
+        raise AnalysisError(
+            "DELTA_CONSTRAINT_ALREADY_EXISTS",
+            f"Constraint '{name}' already exists: {old}.",
+            parameters={"constraintName": name, "oldConstraint": old},
+            hint="Drop the old constraint first.",
+        )
+    check_condition(spark, before.schema, name, text)
+    count = violating_rows(snapshot_frame(spark, before), text)
+    if count:
+        raise ConstraintError(
+            "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
+            f"{count} rows in {log.store.url} violate the new CHECK constraint ({text}).",
+            parameters={"numRows": count, "tableName": log.store.url, "checkConstraint": text},
+            hint="Change or delete these rows first.",
+        )
+    configuration = {**before.metadata.configuration, f"{_PREFIX}{name.lower()}": text}
+    metadata = replace(before.metadata, configuration=configuration)
+    read = ReadSet(whole_table=True, would_read=_everything)
+    return commit_change(spark, log, before, Change("ADD CONSTRAINT", {"name": name, "expr": text}, metadata, read=read))
+
+
+def drop_constraint(spark: Session, log: DeltaLog, name: str, if_exists: bool = False) -> int:
+    """Remove a CHECK constraint and return the version made. Raises AnalysisError for none, unless `if_exists`."""
+    before = writable(log)
+    old = _text_of(before.metadata.configuration, name)
+    if old is None and not if_exists:
+        raise AnalysisError(
+            "DELTA_CONSTRAINT_DOES_NOT_EXIST",
+            f"Cannot drop nonexistent constraint {name} from table {log.store.url}.",
+            parameters={"constraintName": name, "tableName": log.store.url},
+            hint="Write DROP CONSTRAINT IF EXISTS.",
+        )
+    gone = f"{_PREFIX}{name}".lower()
+    kept = {key: value for key, value in before.metadata.configuration.items() if key.lower() != gone}
+    told = {"name": name, "existed": "false"} if old is None else {"name": name, "expr": old, "existed": "true"}
+    return commit_change(spark, log, before, Change("DROP CONSTRAINT", told, replace(before.metadata, configuration=kept)))
+
+
+def cluster_by(spark: Session, log: DeltaLog, columns: Sequence[tuple[str, ...]]) -> int:
+    """Cluster a table by these columns, () for by none, and return the version made. Raises AnalysisError."""
+    before = writable(log)
+    if "clustering" not in named_features(before.protocol):
+        raise AnalysisError(
+            "DELTA_ALTER_TABLE_CLUSTER_BY_NOT_ALLOWED",
+            "ALTER TABLE CLUSTER BY is supported only for Delta tables with clustering.",
+            hint="Make the table anew with CLUSTER BY.",
+        )
+    domain = clustering_domain(before.schema, columns, before.metadata, before.partition_columns)
+    told = {
+        "oldClusteringColumns": ",".join(clustering_names(before)),
+        "newClusteringColumns": ",".join(".".join(name) for name in columns),
+    }
+    return commit_change(spark, log, before, Change("CLUSTER BY", told, domains=(domain,)))
+
+
+def _text_of(configuration: Mapping[str, str], name: str) -> str | None:
+    wanted = f"{_PREFIX}{name}".lower()
+    return next((value for key, value in configuration.items() if key.lower() == wanted), None)
+
+
+def _everything(files: FileSet) -> Mask:
+    return np.ones(len(files), np.bool_)

@@ -1,0 +1,217 @@
+"""SET and UNSET TBLPROPERTIES, comments, and what a table's protocol is asked to support.
+
+Source: delta-spark's AlterTableSetPropertiesDeltaCommand and the like.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow.compute as pc
+
+from deltamerge.commands.table.change import Change, commit_change, mapped, writable
+from deltamerge.errors import AnalysisError, InvalidArgumentError
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.protocol.table.column_mapping import MODE, MappingMode, mode_of
+from deltamerge.protocol.table.features import (
+    FEATURES,
+    READER_VERSION,
+    WRITER_VERSION,
+    lowest,
+    named_features,
+    upgraded,
+)
+from deltamerge.protocol.table.known_properties import checked, spelled
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import setting
+
+ANY_NAME = "spark.databricks.delta.allowArbitraryProperties.enabled"
+_TRACKING = "delta.enableRowTracking"
+
+
+def set_properties(spark: Session, log: DeltaLog, given: Mapping[str, str]) -> int:
+    """Set table properties and return the version made; `comment` is what the table is for.
+
+    Raises AnalysisError, InvalidArgumentError for what no property can be, UnsupportedTableError for what is not supported.
+    """
+    before = writable(log)
+    _check_reserved(given)
+    properties = {key: value for key, value in given.items() if key != "comment"}
+    asked = checked(properties, setting(spark, ANY_NAME, "false").lower() == "true")
+    metadata = replace(
+        before.metadata,
+        configuration={**before.metadata.configuration, **asked},
+        description=given.get("comment", before.metadata.description),
+    )
+    metadata = _with_mapping(before, metadata)
+    _check_tracking(before, asked)
+    told = {**asked, **({"comment": given["comment"]} if "comment" in given else {})}
+    return commit_change(spark, log, before, Change("SET TBLPROPERTIES", {"properties": _json(told)}, metadata))
+
+
+def unset_properties(spark: Session, log: DeltaLog, keys: Sequence[str], if_exists: bool = False) -> int:
+    """Remove table properties and return the version made. Raises AnalysisError for one that is not set, unless `if_exists`."""
+    before = writable(log)
+    names = [spelled(key) for key in keys]
+    had = before.metadata.configuration
+    missing = [name for name in names if name not in had and name != "comment"]
+    if missing and not if_exists:
+        raise AnalysisError(
+            "DELTA_UNSET_NON_EXISTENT_PROPERTY",
+            f"Attempted to unset non-existent property '{missing[0]}' in table {log.store.url}.",
+            parameters={"property": missing[0], "tableName": log.store.url},
+            hint="Write UNSET TBLPROPERTIES IF EXISTS.",
+        )
+    kept = {key: value for key, value in had.items() if key not in names}
+    description = None if "comment" in names else before.metadata.description
+    metadata = _with_mapping(before, replace(before.metadata, configuration=kept, description=description))
+    parameters = {"properties": _json(names), "ifExists": if_exists}
+    return commit_change(spark, log, before, Change("UNSET TBLPROPERTIES", parameters, metadata))
+
+
+def upgrade_protocol(spark: Session, log: DeltaLog, reader: int, writer: int) -> int | None:
+    """Raise the versions of a table's protocol; None where it has them.
+
+    Raises AnalysisError for lower ones, InvalidArgumentError for versions that there are not.
+    """
+    before = writable(log)
+    old = before.protocol
+    if not (1 <= reader <= READER_VERSION and 1 <= writer <= WRITER_VERSION) or (reader == READER_VERSION > 1 and writer < 7):
+        raise InvalidArgumentError(
+            "DELTA_INVALID_PROTOCOL_VERSION",
+            f"There is no protocol of reader version {reader} and writer version {writer} that is supported.",
+            parameters={"readerRequired": reader, "writerRequired": writer},
+            hint=f"Reader versions go to {READER_VERSION}, writer versions to {WRITER_VERSION}; reader version 3 needs 7.",
+        )
+    if (reader, writer) == (old.min_reader_version, old.min_writer_version):
+        return None
+    if reader < old.min_reader_version or writer < old.min_writer_version:
+        raise AnalysisError(
+            "DELTA_INVALID_PROTOCOL_DOWNGRADE",
+            f"Protocol version cannot be downgraded from ({old.min_reader_version},{old.min_writer_version}) "
+            f"to ({reader},{writer}).",
+            parameters={"newProtocol": f"{reader},{writer}"},
+            hint="Drop the features that the table does not need.",
+        )
+    if writer < WRITER_VERSION:
+        return _committed(spark, log, before, upgraded(old, named_features(Protocol(reader, writer))))
+    names = named_features(old)
+    readers = frozenset(name for name in names if FEATURES[name].reader) if reader == READER_VERSION else None
+    return _committed(spark, log, before, Protocol(reader, writer, readers, names))
+
+
+def add_feature(spark: Session, log: DeltaLog, name: str) -> int | None:
+    """Have a table's protocol support a feature; None where it does. Raises AnalysisError for a feature that is not known."""
+    before = writable(log)
+    found = _feature(name)
+    protocol = upgraded(before.protocol, [found])
+    return None if protocol == before.protocol else _committed(spark, log, before, protocol)
+
+
+def drop_feature(spark: Session, log: DeltaLog, name: str, truncate_history: bool = False) -> int:
+    """Remove a feature from a table's protocol and return the version made.
+
+    Raises AnalysisError for a feature that the table lacks, still uses, or that can't be removed here.
+    """
+    before = writable(log)
+    if name.lower().startswith("delta."):
+        raise _undroppable("DELTA_FEATURE_DROP_FEATURE_IS_DELTA_PROPERTY", name, "it is a property and no feature")
+    found = _feature(name)
+    names = named_features(before.protocol)
+    if found not in names:
+        raise _undroppable("DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT", found, "it is not in the table's protocol")
+    if found != "checkConstraints":
+        raise _undroppable("DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE", found, "this library can't remove it")
+    if truncate_history:
+        raise _undroppable("DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED", found, "it needs no truncated history")
+    left = [key for key in before.metadata.configuration if key.startswith("delta.constraints.")]
+    if left:
+        raise _undroppable("DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE", found, f"the table has {', '.join(left)}")
+    protocol = lowest(names - {found})
+    parameters = {"featureName": found, "truncateHistory": False}
+    return commit_change(spark, log, before, Change("DROP FEATURE", parameters, protocol=protocol))
+
+
+def _committed(spark: Session, log: DeltaLog, before: Snapshot, protocol: Protocol) -> int:
+    told = {
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "readerFeatures": None if protocol.reader_features is None else sorted(protocol.reader_features),
+        "writerFeatures": None if protocol.writer_features is None else sorted(protocol.writer_features),
+    }
+    said = {key: value for key, value in told.items() if value is not None}
+    return commit_change(spark, log, before, Change("UPGRADE PROTOCOL", {"newProtocol": _json(said)}, protocol=protocol))
+
+
+def _feature(name: str) -> str:
+    found = next((known for known in FEATURES if known.lower() == name.lower()), None)
+    if found is None:
+        raise AnalysisError(
+            "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG",
+            f"The table feature {name} is not recognized.",
+            parameters={"features": name},
+            hint="Check the spelling of the feature.",
+        )
+    return found
+
+
+def _undroppable(condition: str, name: str, why: str) -> AnalysisError:
+    return AnalysisError(
+        condition,
+        f"Cannot drop {name} from this table: {why}.",
+        parameters={"feature": name},
+        hint="Use delta-spark to drop other features; drop CHECK constraints before checkConstraints.",
+    )
+
+
+def _check_reserved(given: Mapping[str, str]) -> None:
+    constraint = next((key for key in given if key.lower().startswith("delta.constraints.")), None)
+    if constraint is not None:
+        raise AnalysisError(
+            "DELTA_ADD_CONSTRAINTS",
+            "Please use ALTER TABLE ADD CONSTRAINT to add CHECK constraints.",
+            parameters={"property": constraint},
+        )
+    reserved = next((key for key in given if key.lower() in ("location", "provider", "delta.feature.clustering")), None)
+    if reserved is not None:
+        raise AnalysisError(
+            "DELTA_OPERATION_NOT_ALLOWED",
+            f"Operation not allowed: SET TBLPROPERTIES ('{reserved}') is not supported for Delta tables.",
+            parameters={"operation": reserved},
+            hint="Make the table anew at another place, or CLUSTER BY columns.",
+        )
+
+
+def _with_mapping(before: Snapshot, metadata: Metadata) -> Metadata:
+    """The metadata with columns mapped, where that begins. Raises AnalysisError for any other change of the mode."""
+    old, new = mode_of(before.metadata), mode_of(metadata)
+    if old is new:
+        return metadata
+    if (old, new) != (MappingMode.NONE, MappingMode.NAME):
+        raise AnalysisError(
+            "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
+            f"Changing column mapping mode from '{old.value}' to '{new.value}' is not supported.",
+            parameters={"oldMode": old.value, "newMode": new.value},
+            hint=f"Only {MODE} = name can be set, on a table without column mapping. delta-spark can remove it.",
+        )
+    return mapped(metadata)
+
+
+def _check_tracking(before: Snapshot, asked: Mapping[str, str]) -> None:
+    """Raise AnalysisError where rows would be tracked that have no ids."""
+    without = pc.any(pc.is_null(before.files.table()["baseRowId"]), min_count=0).as_py()
+    if asked.get(_TRACKING, "").lower() == "true" and without:
+        raise AnalysisError(
+            "DELTA_OPERATION_NOT_ALLOWED",
+            f"Operation not allowed: {_TRACKING} on a table whose rows have no ids is not supported.",
+            parameters={"operation": _TRACKING},
+            hint="delta-spark gives ids to the rows of a table; or make the table anew with this property.",
+        )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
