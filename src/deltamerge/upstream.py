@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-_COPY = ", or copy the rows: deltamerge.write(deltamerge.read(spark, path, {}=..), other_path)"
 
 # What to use for each, besides delta-spark itself.
 MISSING = {
     "convertToDelta": ", or delta-rs: deltalake.convert_to_deltalake(path)",
     "generate": ", or delta-rs: deltalake.DeltaTable(path).generate()",
-    "clone": _COPY.replace(", {}=..", ""),
-    "cloneAtVersion": _COPY.format("version"),
-    "cloneAtTimestamp": _COPY.format("timestamp"),
 }
 
 

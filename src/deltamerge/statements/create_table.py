@@ -22,6 +22,7 @@ from deltamerge.statements.clauses import (
     properties,
     text,
 )
+from deltamerge.statements.clone import parse_clone
 from deltamerge.statements.statement import Parser, Statement
 
 _CATALOG = "spark.sql.catalog.spark_catalog"
@@ -68,6 +69,8 @@ def parser_of(creation: Creation) -> Parser:
             reader.expect("EXISTS")
             asked = Creation.CREATE_IF_NOT_EXISTS
         name = any_name(reader)
+        if reader.sees("SHALLOW") and reader.sees("CLONE", 1):
+            return parse_clone(reader, name, asked)
         format = _format(reader)
         if format != "DELTA" and (format or not (len(name) == 2 and name[0].lower() == "delta")):
             return None

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from pyspark.sql import Column
 
+from deltamerge.errors import AnalysisError
 from deltamerge.merge.statement.clauses import Assignment
 from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_user
@@ -44,6 +45,30 @@ def assignments_of(values: ColumnMapping | None, argument: str) -> tuple[Assignm
             _refuse(f"Values of dict in {argument} must contain only {kinds} as values", value)
         found.append(Assignment(column, expression_of(value, argument)))
     return tuple(found)
+
+
+def check_clone(target: object, is_shallow: object, replace: object, properties: object) -> None:
+    """Raise ValueError for arguments of a clone of another type, AnalysisError for a deep one."""
+    _check_kind(target, str, "target", "string")
+    _check_kind(is_shallow, bool, "isShallow", "boolean")
+    _check_kind(replace, bool, "replace", "boolean")
+    if properties is not None:
+        _check_kind(properties, dict, "properties", "dict")
+        assert isinstance(properties, dict)
+        for key, value in properties.items():
+            _check_kind(key, str, f"All property keys including {key}", "string")
+            _check_kind(value, str, f"All property values including {value}", "string")
+    if not is_shallow:
+        raise AnalysisError(
+            "DELTA_UNSUPPORTED_DEEP_CLONE",
+            "Deep clone is not supported.",
+            hint="isShallow=True; or copy the rows: deltamerge.write(table.toDF(), path).",
+        )
+
+
+def _check_kind(value: object, kind: type, name: str, called: str) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} needs to be a {called} but got '{type(value)}'.")
 
 
 def refuse_type(message: str, *objects: object) -> NoReturn:

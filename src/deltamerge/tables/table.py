@@ -14,11 +14,13 @@ from deltamerge.commands.layout.restore import restore_table, restored_frame
 from deltamerge.commands.layout.vacuum import vacuum_table
 from deltamerge.commands.rows.dml import delete_rows, update_rows
 from deltamerge.commands.rows.merge_history import History, merge_history
+from deltamerge.commands.table.clone import Clone, clone_table
 from deltamerge.commands.table.create import Creation
 from deltamerge.commands.table.describe import detail_table, frame_of, history_table
 from deltamerge.commands.table.properties import add_feature, drop_feature, upgrade_protocol
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.commit_times import milliseconds
+from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.protocol.schema.types import StructType
@@ -27,7 +29,7 @@ from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.spark.sql.text import name_parts_of
-from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, expression_of, names_of
+from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, check_clone, expression_of, names_of
 from deltamerge.tables.column_builder import DeltaColumnBuilder
 from deltamerge.tables.merge_builder import DeltaMergeBuilder
 from deltamerge.tables.optimize_builder import DeltaOptimizeBuilder
@@ -269,6 +271,55 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         if truncateHistory is not None and not isinstance(truncateHistory, bool):
             raise ValueError(f"truncateHistory needs to be a boolean but got '{type(truncateHistory)}'.")
         drop_feature(self._spark, self._log, featureName, bool(truncateHistory))
+
+    @catchable
+    def clone(
+        self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
+    ) -> DeltaTable:
+        """Make a shallow clone: a table at `target`, a path or a name, whose files are those of this one. Returns it.
+
+        Raises ValueError for arguments of another type, an AnalysisException for a deep clone and a target that can't be.
+        """
+        return self._cloned(self._log.snapshot(), target, isShallow, replace, properties)
+
+    @catchable
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """As `clone`, of a version."""
+        if not isinstance(version, int):
+            raise ValueError(f"version needs to be an int but got '{type(version)}'.")
+        return self._cloned(self._log.snapshot(version), target, isShallow, replace, properties)
+
+    @catchable
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """As `clone`, of the version that was the newest at a time."""
+        if not isinstance(timestamp, str):
+            raise ValueError(f"timestamp needs to be a string but got '{type(timestamp)}'.")
+        moment = milliseconds(timestamp, time_zone(self._spark))
+        return self._cloned(self._log.snapshot(timestamp=moment), target, isShallow, replace, properties)
+
+    def _cloned(
+        self, source: Snapshot, target: str, is_shallow: bool, replace: bool, properties: Mapping[str, str] | None
+    ) -> DeltaTable:
+        check_clone(target, is_shallow, replace, properties)
+        is_path = target.startswith("/") or ":" in target
+        parts = ("delta", target) if is_path else name_parts_of(target) or (target,)
+        name = ".".join(self._name) if self._name else f"delta.`{self._log.store.url}`"
+        log, _ = clone_table(self._spark, Clone(source, name, parts, properties=properties or {}, replaces=replace))
+        return DeltaTable(self._spark, log, known_schema=log.snapshot().schema, name=() if parts[0].lower() == "delta" else parts)
 
     @property
     def _qualifier(self) -> tuple[str, ...]:
