@@ -9,9 +9,8 @@ ALTERATIONS: dict[str, list[str]] = {
     "properties": [
         "CREATE TABLE {t} (a INT, b STRING) USING delta",
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'k' = 'v', 'delta.CheckpointInterval' = '5')",
-        "ALTER TABLE {t} UNSET TBLPROPERTIES ('k')",
+        "ALTER TABLE {t} UNSET TBLPROPERTIES ('k', 'other')",
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.feature.v2Checkpoint' = 'supported')",
-        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.minWriterVersion' = '6')",
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'false', 'comment' = 'c')",
     ],
     "columns": [
@@ -66,7 +65,6 @@ REFUSED: list[tuple[str, str]] = [
     ("DELTA_ADD_CONSTRAINTS", "ALTER TABLE {t} SET TBLPROPERTIES ('delta.constraints.d' = 'a > 1')"),
     ("DELTA_OPERATION_NOT_ALLOWED", "ALTER TABLE {t} SET TBLPROPERTIES ('delta.feature.clustering' = 'supported')"),
     ("DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'id')"),
-    ("DELTA_UNSET_NON_EXISTENT_PROPERTY", "ALTER TABLE {t} UNSET TBLPROPERTIES ('k')"),
     ("DELTA_OPERATION_NOT_ALLOWED", "ALTER TABLE {t} ADD COLUMN n INT NOT NULL"),
     ("FIELD_ALREADY_EXISTS", "ALTER TABLE {t} ADD COLUMN A INT"),
     ("DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", "ALTER TABLE {t} ADD COLUMN z.y INT"),

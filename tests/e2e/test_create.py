@@ -158,6 +158,17 @@ def test_rows_of_a_query_make_and_replace_a_table(spark: SparkSession, tmp_path:
         assert caught.value.getCondition() == condition, text
 
 
+@pytest.mark.local(reason="the folder is made here")
+def test_files_of_others_are_no_place_for_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "t" / "a=1").mkdir(parents=True)
+    builder = CREATIONS["vectors"][0](tables, spark, str(tmp_path / "t"))
+    (tmp_path / "t" / "a=1" / "part.parquet").write_bytes(b"x")
+    with pytest.raises(AnalysisException, match="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"):
+        builder.execute()
+    (tmp_path / "t" / "a=1" / "part.parquet").unlink()
+    assert builder.execute().toDF().columns == ["a"]
+
+
 def test_a_failing_query_leaves_the_table_and_no_file(spark: SparkSession, tmp_path: Path) -> None:
     path, name = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     deltamerge.sql(spark, f"CREATE TABLE {name} (a INT) USING delta TBLPROPERTIES ('delta.appendOnly' = 'true')")

@@ -85,7 +85,7 @@ def parse_comment(reader: Reader) -> Statement:
     said = None if reader.take("NULL") else text(reader)
     reader.end()
     if said is None:
-        return AlterTableStatement(name, lambda spark, log: unset_properties(spark, log, ["comment"], True))
+        return AlterTableStatement(name, lambda spark, log: unset_properties(spark, log, ["comment"]))
     return AlterTableStatement(name, lambda spark, log: set_properties(spark, log, {"comment": said}))
 
 
@@ -113,9 +113,9 @@ def _set(reader: Reader) -> Action:
 
 def _unset(reader: Reader) -> Action:
     reader.expect("TBLPROPERTIES")
-    if_exists = _if_exists(reader)
+    _if_exists(reader)  # delta-spark, too, takes no offence at a property that is not set
     keys = reader.listed(lambda: property_key(reader))
-    return lambda spark, log: unset_properties(spark, log, keys, if_exists)
+    return lambda spark, log: unset_properties(spark, log, keys)
 
 
 def _add(reader: Reader) -> Action:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from deltamerge.commands.table.create import already_exists
+from deltamerge.commands.table.create import already_exists, check_empty
 from deltamerge.errors import AnalysisError, TableNotFoundError, UnsupportedTableError
 from deltamerge.log.commit.clustering import DOMAIN
 from deltamerge.log.commit.conflict import ReadSet
@@ -93,12 +93,14 @@ def _cloned(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:
             parameters={"tableName": log.store.url},
             hint="Delete its rows first.",
         )
+    if before is None:
+        check_empty(log)
     actions = _actions(log, request, before)
     on = before or Snapshot(log.store, -1, 0, source.protocol, source.metadata, FileSet())
     proposal = Proposal(
         "CLONE",
         actions,
-        ReadSet() if before is None else ReadSet(whole_table=True, would_read=_everything),
+        ReadSet(whole_table=True, would_read=_everything),
         {"source": request.source_name, "sourceVersion": source.version},
         _metrics(source),
         engine=engine_name(spark),

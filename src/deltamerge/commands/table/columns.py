@@ -15,8 +15,9 @@ from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.clustering import clustering_names
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.edits import FIRST, Path, added, changed, dropped, field_at
-from deltamerge.protocol.schema.type_widening import WIDENING, widens
+from deltamerge.protocol.schema.type_widening import CHANGES, WIDENING, widens
 from deltamerge.protocol.schema.types import (
     PrimitiveType,
     StructField,
@@ -155,7 +156,7 @@ def _check_type(before: Snapshot, path: Path, old: StructField, new: StructField
         return
     primitive = isinstance(old.type, PrimitiveType) and isinstance(new.type, PrimitiveType)
     widening = before.properties.flag(WIDENING) and "typeWidening" in named_features(before.protocol)
-    texts = "__CHAR_VARCHAR_TYPE_STRING" in old.metadata or bool(new.metadata)
+    texts = SIZED_TEXT in old.metadata or bool(new.metadata)
     if not primitive or texts or not widening or not widens(old.type, new.type):  # type: ignore[arg-type]
         raise _unsupported(path, str(old.type), str(new.type))
     _check_free(before, path, "changed")
@@ -210,8 +211,10 @@ def _schema(before: Snapshot) -> StructType:
 
 def _told(parent: Path, field: StructField) -> dict[str, Any]:
     (plain,) = without_mapping(StructType((field,)))
+    metadata = {key: value for key, value in plain.metadata.items() if key not in (SIZED_TEXT, CHANGES)}
     kind = field.type.name if isinstance(field.type, PrimitiveType) else type_value(field.type)["type"]
-    return {"name": ".".join((*parent, field.name)), "type": kind, "nullable": field.nullable, "metadata": dict(plain.metadata)}
+    kind = field.metadata.get(SIZED_TEXT, kind) if kind == "string" else kind
+    return {"name": ".".join((*parent, field.name)), "type": kind, "nullable": field.nullable, "metadata": metadata}
 
 
 def _position(place: Path) -> str:

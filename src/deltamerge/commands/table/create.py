@@ -6,6 +6,7 @@ Source: delta-spark's CreateDeltaTableCommand.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -93,6 +94,8 @@ def create_table(spark: Session, log: DeltaLog, request: CreateTable) -> int | N
         elif request.creation is Creation.CREATE:
             raise already_exists(request.name)
         return None
+    if before is None:
+        check_empty(log)
     definition = _defined(request)
     any_name = setting(spark, ANY_NAME, "false").lower() == "true"
     definition = replace(definition, properties=checked(definition.properties, any_name))
@@ -109,6 +112,20 @@ def already_exists(name: str) -> AnalysisError:
         parameters={"relationName": name},
         hint="Choose a different name, replace the table, or add IF NOT EXISTS.",
     )
+
+
+def check_empty(log: DeltaLog) -> None:
+    """Raise AnalysisError where files lie that are no Delta table's: a table here would take them for garbage."""
+    store = log.store
+    local = store.url.startswith("/")
+    found = any(files for _, _, files in os.walk(store.url)) if local else bool(store.list(""))
+    if found and not store.exists_folder("_delta_log"):
+        raise AnalysisError(
+            "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+            f"Cannot create a table at {store.url}: the location is not empty and holds no Delta table.",
+            parameters={"tableLocation": store.url},
+            hint="Choose another location, or convert the files.",
+        )
 
 
 def session_defaults(spark: Session) -> dict[str, str]:

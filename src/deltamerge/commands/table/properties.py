@@ -53,24 +53,15 @@ def set_properties(spark: Session, log: DeltaLog, given: Mapping[str, str]) -> i
     return commit_change(spark, log, before, Change("SET TBLPROPERTIES", {"properties": _json(told)}, metadata))
 
 
-def unset_properties(spark: Session, log: DeltaLog, keys: Sequence[str], if_exists: bool = False) -> int:
-    """Remove table properties and return the version made. Raises AnalysisError for one that is not set, unless `if_exists`."""
+def unset_properties(spark: Session, log: DeltaLog, keys: Sequence[str]) -> int:
+    """Remove table properties, those that are set, and return the version made. Raises AnalysisError for one that must stay."""
     before = writable(log)
     names = [spelled(key) for key in keys]
-    had = before.metadata.configuration
-    missing = [name for name in names if name not in had and name != "comment"]
-    if missing and not if_exists:
-        raise AnalysisError(
-            "DELTA_UNSET_NON_EXISTENT_PROPERTY",
-            f"Attempted to unset non-existent property '{missing[0]}' in table {log.store.url}.",
-            parameters={"property": missing[0], "tableName": log.store.url},
-            hint="Write UNSET TBLPROPERTIES IF EXISTS.",
-        )
-    kept = {key: value for key, value in had.items() if key not in names}
+    kept = {key: value for key, value in before.metadata.configuration.items() if key not in names}
     description = None if "comment" in names else before.metadata.description
     metadata = _with_mapping(before, replace(before.metadata, configuration=kept, description=description))
-    parameters = {"properties": _json(names), "ifExists": if_exists}
-    return commit_change(spark, log, before, Change("UNSET TBLPROPERTIES", parameters, metadata))
+    told = {"properties": _json(names), "ifExists": True}
+    return commit_change(spark, log, before, Change("UNSET TBLPROPERTIES", told, metadata))
 
 
 def upgrade_protocol(spark: Session, log: DeltaLog, reader: int, writer: int) -> int | None:
@@ -98,7 +89,7 @@ def upgrade_protocol(spark: Session, log: DeltaLog, reader: int, writer: int) ->
             hint="Drop the features that the table does not need.",
         )
     if writer < WRITER_VERSION:
-        return _committed(spark, log, before, upgraded(old, named_features(Protocol(reader, writer))))
+        return _committed(spark, log, before, Protocol(reader, writer))
     names = named_features(old)
     readers = frozenset(name for name in names if FEATURES[name].reader) if reader == READER_VERSION else None
     return _committed(spark, log, before, Protocol(reader, writer, readers, names))
@@ -133,7 +124,7 @@ def drop_feature(spark: Session, log: DeltaLog, name: str, truncate_history: boo
         raise _undroppable("DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE", found, f"the table has {', '.join(left)}")
     protocol = lowest(names - {found})
     parameters = {"featureName": found, "truncateHistory": False}
-    return commit_change(spark, log, before, Change("DROP FEATURE", parameters, protocol=protocol))
+    return commit_change(spark, log, before, Change("DROP FEATURE", parameters, before.metadata, protocol))
 
 
 def _committed(spark: Session, log: DeltaLog, before: Snapshot, protocol: Protocol) -> int:
