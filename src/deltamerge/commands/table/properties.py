@@ -18,6 +18,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MODE, MappingMode, mode_of
 from deltamerge.protocol.table.features import (
+    FEATURE_PROPERTY,
     FEATURES,
     READER_VERSION,
     WRITER_VERSION,
@@ -49,7 +50,9 @@ def set_properties(spark: Session, log: DeltaLog, given: Mapping[str, str]) -> i
     )
     metadata = _with_mapping(before, metadata)
     _check_tracking(before, asked)
-    told = {**asked, **({"comment": given["comment"]} if "comment" in given else {})}
+    told = {key.lower() if key.startswith(FEATURE_PROPERTY) else key: value for key, value in asked.items()}
+    if "comment" in given:
+        told["comment"] = given["comment"]
     return commit_change(spark, log, before, Change("SET TBLPROPERTIES", {"properties": _json(told)}, metadata))
 
 
