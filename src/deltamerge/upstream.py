@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-
 # What to use for each, besides delta-spark itself.
 MISSING = {
     "convertToDelta": ", or delta-rs: deltalake.convert_to_deltalake(path)",

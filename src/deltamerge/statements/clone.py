@@ -39,7 +39,7 @@ class CloneStatement:
 
     def run(self, spark: Session) -> Frame:
         """Make the clone; one row of counters."""
-        found = target_named(spark, self.source)
+        found = target_named(spark, self.source, "CLONE")
         source = snapshot_at(spark, found.location, self.version, self.timestamp)
         by_path = len(self.source) == 2 and self.source[0].lower() == "delta"
         name = f"delta.`{source.store.url}`" if by_path else ".".join(found.name)
