@@ -33,6 +33,7 @@ from deltamerge.protocol.table.features import check_writable, named_features, u
 from deltamerge.protocol.table.identity import with_later_marks
 from deltamerge.protocol.values.zones import zone_of
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.settings import engine_name, setting, time_zone
 from deltamerge.storage.open import locate
 
@@ -129,7 +130,7 @@ _SCHEMA = pa.schema([(name, pa.int64()) for name in _RESTORED])
 def restored_frame(spark: Session, done: Restored | None) -> Frame:
     """The result of a RESTORE as delta-spark gives it: one row, none where the newest version was meant."""
     rows = [] if done is None else [{name: getattr(done, field) for name, field in _RESTORED.items()}]
-    return spark.createDataFrame(pa.Table.from_pylist(rows, _SCHEMA))
+    return rows_frame(spark, pa.Table.from_pylist(rows, _SCHEMA))
 
 
 def _target(table: DeltaLog, newest: Snapshot, version: int | None, timestamp: int | None) -> Snapshot:

@@ -15,6 +15,7 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.features import named_features
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.rows import rows_frame
 
 _TEXTS = pa.map_(pa.string(), pa.string())
 _MOMENT = pa.timestamp("us", "UTC")
@@ -88,7 +89,7 @@ def detail_table(snapshot: Snapshot, name: str | None = None) -> pa.Table:
 
 def frame_of(spark: Session, table: pa.Table) -> Frame:
     """An Arrow table as a DataFrame."""
-    return spark.createDataFrame(table)
+    return rows_frame(spark, table)
 
 
 def location_text(url: str) -> str:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.plain import plain_sql
@@ -15,6 +16,13 @@ from deltamerge.spark.session.plain import plain_sql
 def one_row(spark: Session, values: Mapping[str, int | str]) -> Frame:
     """A frame of one row of long and string columns."""
     return spark.createDataFrame(pa.table({name: pa.array([value]) for name, value in values.items()}))
+
+
+def rows_frame(spark: Session, rows: pa.Table) -> Frame:
+    """An Arrow table as a frame; Spark Connect takes none without rows."""
+    if rows.num_rows:
+        return spark.createDataFrame(rows)
+    return spark.createDataFrame([], from_arrow_schema(rows.schema))
 
 
 def no_rows(spark: Session) -> Frame:
