@@ -79,14 +79,19 @@ def _names_of(store: Store, references: Iterable[str]) -> Iterator[str]:
     for reference in references:
         whole = canonical_path(reference)
         if not is_absolute(whole):
-            yield unquote(whole)
+            yield _decoded(whole)
         else:
-            yield from _within(store, unquote(whole))
+            yield from _within(store, _decoded(whole))
+
+
+def _decoded(path: str) -> str:
+    """A path without its encoding: bytes that are no UTF-8 as the folders' listings have them."""
+    return unquote(path, errors="surrogateescape")
 
 
 def _within(store: Store, path: str) -> Iterator[str]:
     """The name of a whole path within the table, also where one of both goes over a link."""
-    places = {(path, unquote(canonical_path(store.url)))}
+    places = {(path, _decoded(canonical_path(store.url)))}
     if path.startswith("/"):
         places.add((os.path.realpath(path), os.path.realpath(store.url)))
     for place, root in places:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -143,6 +144,15 @@ def test_a_whole_path_over_a_link_is_within_the_table(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "t")
     create(tmp_path / "t", add(f"file:{tmp_path}/link/f"), add("file:/elsewhere/f"), add(f"file:{tmp_path}/f"))
     assert vacuum(tmp_path / "t").names == []
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems refuse names that are no UTF-8")
+def test_a_name_that_is_no_utf_8_is_told_from_the_log(tmp_path: Path) -> None:
+    create(tmp_path, add("p=%FF/f%C3%A9"))
+    kept = put(tmp_path, os.fsdecode(b"p=\xff/f\xc3\xa9"))
+    put(tmp_path, os.fsdecode(b"p=\xfe/f"))
+    assert vacuum(tmp_path).names == [os.fsdecode(b"p=\xfe/f")]
+    assert kept in files(tmp_path)
 
 
 def test_change_data_files_of_commits_within_the_retention_stay(tmp_path: Path) -> None:
