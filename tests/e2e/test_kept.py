@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge.execute.attempts import Ran
+from deltamerge.spark.session.checkpoints import _KEPT, checkpointed, give_back
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker.scan.outcomes import TooLarge
 from tests.e2e.commits import put_commit
@@ -187,3 +189,15 @@ def test_a_source_that_is_not_held_is_joined(spark: SparkSession, tmp_path: Path
     with conf(spark, {"spark.deltamerge.strategy": "auto"}):
         merge(spark, tmp_path / "t").whenMatchedUpdate(set={"name": "s.name"}).execute()
     assert rows_of(spark, tmp_path / "t")[11] == updated(11, name="eleven")
+
+
+@pytest.mark.connect
+def test_materialized_rows_stay_as_long_as_a_frame_of_them(spark: SparkSession) -> None:
+    found = checkpointed(spark.range(5)).where("id > 1")
+    gc.collect()
+    give_back()
+    assert sorted(row.id for row in found.collect()) == [2, 3, 4]
+    del found
+    gc.collect()
+    give_back()
+    assert [kept for kept in _KEPT if kept.session() is spark] == []

@@ -14,6 +14,7 @@ from deltamerge.merge.preview import SAMPLE_ROWS, MergePreview, nothing_to_previ
 from deltamerge.merge.report import MergeReport, merged_before, report
 from deltamerge.merge.settings import SETTINGS, check_names
 from deltamerge.merge.statement.clauses import MergeSpec
+from deltamerge.spark.session.checkpoints import give_back
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name, known_settings
 
@@ -29,6 +30,7 @@ def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progre
         return commit_merge(outcome, timing, engine_name(spark))
 
     done = merge(spark, table, spec, finish, tell)
+    give_back()
     if done is None:
         return merged_before()
     if done.committed is not None:
@@ -55,4 +57,5 @@ def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:
     Raises DeltaMergeError, as the merge would.
     """
     done = merge(spark, table, spec, lambda outcome, _: preview(outcome), sample=SAMPLE_ROWS)
+    give_back()
     return nothing_to_preview(explained(spark, table, spec), table.snapshot()) if done is None else done

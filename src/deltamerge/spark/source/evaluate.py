@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltamerge.budgets import DEFAULTS, Budgets
+from deltamerge.spark.session.checkpoints import checkpointed
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, collect, local_frame, translating
 from deltamerge.spark.session.settings import settings
@@ -179,7 +180,7 @@ def _positions(source: InspectedSource, names: Collection[str]) -> list[int]:
 
 def _checkpointed(source: InspectedSource) -> Frame:
     with translating(), settings(source.frame.sparkSession):
-        return source.frame.localCheckpoint(eager=False)
+        return checkpointed(source.frame)
 
 
 def _collected(rows: Frame, source: InspectedSource, description: str = _READ_MATERIALIZED) -> Source | None:
