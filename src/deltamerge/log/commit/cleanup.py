@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from deltamerge.errors import CorruptTableError
+from deltamerge.errors import CorruptTableError, InvalidArgumentError
 from deltamerge.log.replay.checkpoint import SIDECARS, read_checkpoint, sidecars_of
 from deltamerge.log.replay.commit_times import ordered_times
 from deltamerge.log.replay.segment import (
@@ -36,8 +36,12 @@ def clean_up(snapshot: Snapshot, now: int) -> list[str]:
     protected = "checkpointProtection" in named_features(snapshot.protocol)
     if protected or not snapshot.properties.flag("delta.enableExpiredLogCleanup", True):
         return []
-    cutoff = (now - snapshot.properties.log_retention) // _DAY * _DAY
     store = snapshot.store
+    try:
+        cutoff = (now - snapshot.properties.log_retention) // _DAY * _DAY
+    except InvalidArgumentError as error:
+        log.warning("nothing is cleaned up in the log of %s: %s", store.url, error)
+        return []
     listed = store.list(LOG, "")
     base = base_checkpoint(listed, cutoff)
     expired = [] if base is None else expired_files(listed, base.version)

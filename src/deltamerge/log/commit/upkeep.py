@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.commit.checkpoint_write import write_checkpoint
 from deltamerge.log.commit.cleanup import clean_up
 from deltamerge.log.replay.checksum import write_checksum
@@ -30,10 +32,19 @@ def after_commit(snapshot: Snapshot) -> None:
         log.warning("the checkpoint of version %d of %s failed: %s", snapshot.version, snapshot.store.url, error)
 
 
+def _unexpired(snapshot: Snapshot) -> pa.Table:
+    """The tombstones that have not expired: all of them where the table's retention can't be read."""
+    removed = snapshot.tombstones.table
+    try:
+        expired = int(time.time() * 1000) - snapshot.properties.tombstone_retention
+    except InvalidArgumentError as error:
+        log.warning("no tombstone of %s expires: %s", snapshot.store.url, error)
+        return removed
+    return removed.filter(pc.greater(pc.coalesce(removed["deletionTimestamp"], 0), expired))
+
+
 def checkpoint(snapshot: Snapshot) -> None:
     """Write a checkpoint of `snapshot`: live files, tombstones that have not expired, and all else in force."""
-    expired = int(time.time() * 1000) - snapshot.properties.tombstone_retention
-    removed = snapshot.tombstones.table
-    kept = removed.filter(pc.greater(pc.coalesce(removed["deletionTimestamp"], 0), expired))
+    kept = _unexpired(snapshot)
     write_checkpoint(snapshot, kept)
     log.info("wrote the checkpoint of version %d of %s", snapshot.version, snapshot.store.url)

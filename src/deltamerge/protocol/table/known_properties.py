@@ -5,21 +5,17 @@ Source: delta-spark's DeltaConfig. Pure data; must not know sessions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.protocol.table.features import FEATURE_PROPERTY, FEATURES
-from deltamerge.protocol.table.properties import Properties
+from deltamerge.protocol.table.properties import Properties, interval_of
 
 MIN_READER, MIN_WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
 IGNORE_DEFAULTS = "delta.ignoreProtocolDefaults"
 _CONSTRAINT = "delta.constraints."
 _UNIFORM = "delta.universalformat.config."
 _LOG, _DELETED = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
-_INTERVAL = re.compile(
-    r"(?:interval\s+)?(?:[+-]?\d+(?:\.\d+)?\s*(?:week|day|hour|minute|second|millisecond|microsecond)s?\s*)+", re.IGNORECASE
-)
 
 _Takes = Callable[[str], bool]
 
@@ -39,13 +35,12 @@ def _number(least: int, most: int | None = None) -> _Takes:
     return takes
 
 
-def _interval(value: str) -> bool:
-    return _INTERVAL.fullmatch(value.strip()) is not None and "-" not in value
-
-
 _FLAG = (_one_of("true", "false"), "true or false")
 _ANY: tuple[_Takes, str] = (lambda value: True, "any text")
-_TIME = (_interval, "an interval such as 2 weeks or 365 days, without months and years")
+_TIME = (
+    lambda value: interval_of(value) is not None,
+    "an interval such as 2 weeks or 365 days, whole numbers without months and years",
+)
 _LONG = (_number(-(1 << 63)), "a whole number")
 
 _KNOWN: Mapping[str, tuple[_Takes, str]] = {

@@ -9,18 +9,40 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deltamerge.errors import InvalidArgumentError
+
+# In microseconds.
 _UNITS = {
-    "week": 604_800_000,
-    "day": 86_400_000,
-    "hour": 3_600_000,
-    "minute": 60_000,
-    "second": 1_000,
-    "millisecond": 1,
-    "microsecond": 0.001,
+    "week": 604_800_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
 }
 _SIZE = re.compile(r"(\d+)([kmgt]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-_INTERVAL = re.compile(r"(-?\d+)\s*(week|day|hour|minute|second|millisecond|microsecond)s?", re.IGNORECASE)
+_PART = re.compile(
+    r"\s+([+-]?)\s*(?:([0-9]{1,19})\s+(week|day|hour|minute|second|millisecond|microsecond)s?"
+    r"|([0-9]{0,19})\.([0-9]{1,9})\s+seconds?)(?=\s|$)"
+)
+_LARGEST = (1 << 63) - 1
+
+
+def interval_of(text: str) -> int | None:
+    """An interval such as `interval 30 days`, in ms; None for what is none, is negative or has months.
+
+    As Spark reads it: only seconds have fractions. Source: IntervalUtils.stringToInterval; DeltaConfigs.getMilliSeconds.
+    """
+    rest = " " + re.sub(r"interval(?=\s)", "", text.strip().lower(), count=1).strip()
+    total, at = 0, 0
+    while found := _PART.match(rest, at):
+        sign, count, unit, whole, fraction = found.groups()
+        size = int(count) * _UNITS[unit] if unit else int(whole or 0) * 1_000_000 + int(fraction.ljust(9, "0")) // 1_000
+        total += -size if sign == "-" else size
+        at = found.end()
+    return total // 1_000 if at and at == len(rest) and 0 <= total <= _LARGEST else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +63,22 @@ class Properties:
             return default
 
     def interval(self, key: str, default: int) -> int:
-        """An interval property such as `interval 30 days`, in ms; a value that is none gives the default."""
-        found = _INTERVAL.findall(self.values.get(key, ""))
-        return int(sum(int(count) * _UNITS[unit.lower()] for count, unit in found)) if found else default
+        """An interval property such as `interval 30 days`, in ms; the default where it is not set.
+
+        Raises InvalidArgumentError for a value that is none: to guess could mean to delete too early.
+        """
+        value = self.values.get(key)
+        if value is None:
+            return default
+        found = interval_of(value)
+        if found is None:
+            raise InvalidArgumentError(
+                "DELTA_INVALID_INTERVAL",
+                f"The table property {key} is {value!r}, which is not a valid INTERVAL.",
+                parameters={"interval": value, "key": key},
+                hint="Set it to an interval such as 2 weeks or 365 days: whole numbers, without months and years.",
+            )
+        return found
 
     @property
     def append_only(self) -> bool:

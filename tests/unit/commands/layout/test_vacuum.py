@@ -192,6 +192,15 @@ def test_a_time_that_is_too_short_is_refused(tmp_path: Path, hours: float, condi
     assert (files(tmp_path), told(tmp_path)) == ({"f"}, [])
 
 
+@pytest.mark.parametrize("hours", [None, 10_000])
+def test_a_table_whose_retention_can_not_be_read_is_left_alone(tmp_path: Path, hours: float | None) -> None:
+    create(tmp_path, properties={"delta.deletedFileRetentionDuration": "10.5 days"})
+    put(tmp_path, "f")
+    with pytest.raises(InvalidArgumentError, match=r"DELTA_INVALID_INTERVAL.*deletedFileRetentionDuration is '10.5 days'"):
+        vacuum(tmp_path, hours)
+    assert (files(tmp_path), told(tmp_path)) == ({"f"}, [])
+
+
 def test_a_short_time_that_the_session_allows(tmp_path: Path) -> None:
     create(tmp_path, remove("f", deletionTimestamp=NOW - HOUR))
     age_commit(tmp_path)

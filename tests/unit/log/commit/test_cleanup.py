@@ -73,7 +73,12 @@ def test_the_cut_is_at_midnight(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "properties", [{"delta_enableExpiredLogCleanup": "false"}, {"delta_logRetentionDuration": "interval 100 days"}]
+    "properties",
+    [
+        {"delta_enableExpiredLogCleanup": "false"},
+        {"delta_logRetentionDuration": "interval 100 days"},
+        {"delta_logRetentionDuration": "100.5 days"},
+    ],
 )
 def test_a_table_may_keep_its_log(tmp_path: Path, properties: dict[str, str]) -> None:
     store = table(tmp_path, **properties)

@@ -68,6 +68,7 @@ def test_a_checkpoint_stands_in_for_the_commits_before(tmp_path: Path) -> None:
         ({}, ["day", "hour"]),
         ({"delta.deletedFileRetentionDuration": "interval 2 hours"}, ["hour"]),
         ({"delta.deletedFileRetentionDuration": "interval 30 days"}, ["day", "hour", "week"]),
+        ({"delta.deletedFileRetentionDuration": "1 month"}, ["ages", "day", "hour", "undated", "week"]),
     ],
 )
 def test_expired_tombstones_are_dropped(tmp_path: Path, properties: dict[str, str], kept: list[str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from deltamerge.errors import InvalidArgumentError
+from deltamerge.protocol.table.known_properties import checked
 from deltamerge.protocol.table.properties import Properties
 
 DAY = 86_400_000
@@ -58,12 +60,44 @@ def test_numbers(text: str, expected: int) -> None:
         ("interval 5 milliseconds", 5),
         ("interval 3000 microseconds", 3),
         ("interval 0 seconds", 0),
-        ("soon", 42),
-        ("", 42),
+        (" Interval\t1 day  -  1 hours ", DAY - 3_600_000),
+        ("1.5 seconds", 1_500),
+        (".0025 second 1 microsecond", 2),
     ],
 )
 def test_intervals_in_milliseconds(text: str, expected: int) -> None:
     assert Properties({"k": text}).interval("k", 42) == expected
+    assert Properties({}).interval("k", 42) == 42
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "soon",
+        "",
+        "interval",
+        "10.5 days",
+        "interval 30.25 days",
+        "0.5 weeks",
+        "1 month",
+        "1 day and more",
+        "or 1 day",
+        "- 1 day",
+        "10days",
+        "1 day2 hours",
+        "1. days",
+        ". seconds",
+        "interval1 day",
+        "9999999999999999 weeks",
+        "9" * 5_000 + " days",
+        "٣ days",
+    ],
+)
+def test_what_is_no_interval_is_never_taken_for_another_one(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="DELTA_INVALID_INTERVAL"):
+        Properties({"k": text}).interval("k", 42)
+    with pytest.raises(InvalidArgumentError, match="DELTAMERGE_INVALID_PROPERTY"):
+        checked({"delta.deletedFileRetentionDuration": text, "delta.logRetentionDuration": "1000000 days"})
 
 
 @pytest.mark.parametrize("text", ["0", "-5"])
