@@ -92,10 +92,9 @@ def vacuum_table(spark: Session, table: DeltaLog, retention_hours: float | None 
     try:
         deleted = _deleted(table, found)
     except BaseException:
-        _tell(spark, table, "VACUUM END", {"status": "FAILED"}, {})
+        _tell_end(spark, table, "FAILED", {})
         raise
-    ended = {"numDeletedFiles": deleted, "numVacuumedDirectories": found.folders_seen}
-    _tell(spark, table, "VACUUM END", {"status": "COMPLETED"}, ended)
+    _tell_end(spark, table, "COMPLETED", {"numDeletedFiles": deleted, "numVacuumedDirectories": found.folders_seen})
     log.info("deleted %d files and folders of %s", deleted, table.store.url)
     return done
 
@@ -165,6 +164,14 @@ def _deleted(table: DeltaLog, found: _Found) -> int:
         deleted += table.store.delete_all(names[start : start + _PART])
         log.info("deleted %d of %d files of %s", min(start + _PART, len(names)), len(names), table.store.url)
     return deleted + table.store.delete_empty_folders(found.folders)
+
+
+def _tell_end(spark: Session, table: DeltaLog, status: str, metrics: dict[str, int]) -> None:
+    """Tell how a VACUUM ended. That it can't be told changes nothing about that, and must not hide why it failed."""
+    try:
+        _tell(spark, table, "VACUUM END", {"status": status}, metrics)
+    except Exception as error:
+        log.warning("the end of VACUUM (%s) is not in the history of %s: %s", status, table.store.url, error)
 
 
 def _tell(spark: Session, table: DeltaLog, operation: str, parameters: dict[str, Any], metrics: dict[str, int]) -> None:

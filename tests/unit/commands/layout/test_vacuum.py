@@ -230,6 +230,31 @@ def test_a_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [info["operationParameters"].get("status") for info in told(tmp_path)] == [None, "FAILED"]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_end_that_can_not_be_told_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fails: bool
+) -> None:
+    create(tmp_path)
+    put(tmp_path, "f")
+    delete = LocalStore.delete
+
+    def racing(self: LocalStore, name: str) -> None:
+        commit(tmp_path, 2, {"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}, metadata())
+        if fails:
+            raise StorageError("DELTAMERGE_STORAGE_REFUSED", "no")
+        delete(self, name)
+
+    monkeypatch.setattr(LocalStore, "delete", racing)
+    if fails:
+        with pytest.raises(StorageError, match="DELTAMERGE_STORAGE_REFUSED"):
+            vacuum(tmp_path)
+    else:
+        assert vacuum(tmp_path).names == ["f"]
+    assert files(tmp_path) == ({"f"} if fails else set())
+    (warned,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert f"the end of VACUUM ({'FAILED' if fails else 'COMPLETED'}) is not in the history of {tmp_path}" in warned
+
+
 def test_files_that_are_committed_while_the_folder_is_listed_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create(tmp_path)
     put(tmp_path, "f")
