@@ -34,11 +34,11 @@ def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolatio
     info = _info(proposal, read, isolation, now, txn_id)
     if tracking_columns(protocol, metadata) is not None:
         info["tags"] = {_PRESERVED: "true"}
+    made = None
     if in_commit_timestamps(protocol, metadata):
         made = max(now, current.timestamp + 1)
         info = {"inCommitTimestamp": made, **info}
-        if version > 0 and not current.in_commit_timestamps:
-            actions = [_enabled(a, version, made) if isinstance(a, Metadata) else a for a in actions]
+    actions = [_since(a, current, made) if isinstance(a, Metadata) else a for a in actions]
     if assigns_row_ids(protocol, metadata):
         actions = assigned(actions, current.domains, version)
     lines = [action_line(action) for action in (CommitInfo(info), *actions)]
@@ -65,7 +65,19 @@ def _info(proposal: Proposal, read: Snapshot, isolation: Isolation, now: int, tx
     return value
 
 
-def _enabled(metadata: Metadata, version: int, made: int) -> Metadata:
-    """Metadata that says since when commits carry their own timestamps."""
-    since = {ENABLEMENT_VERSION: str(version), ENABLEMENT_TIMESTAMP: str(made)}
-    return replace(metadata, configuration={**metadata.configuration, **since})
+def _since(metadata: Metadata, current: Snapshot, made: int | None) -> Metadata:
+    """Metadata that says rightly since when commits carry their own timestamps, as the next one does if it was `made` at a time.
+
+    What it says itself may be of an older version or of another table: a RESTORE, a CLONE or a REPLACE has it from there.
+    """
+    if current.version < 0:
+        since = {}  # All commits carry them, or none.
+    elif made is None:
+        return metadata
+    elif current.in_commit_timestamps:
+        known = current.metadata.configuration
+        since = {key: known[key] for key in (ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP) if key in known}
+    else:
+        since = {ENABLEMENT_VERSION: str(current.version + 1), ENABLEMENT_TIMESTAMP: str(made)}
+    others = {k: v for k, v in metadata.configuration.items() if k not in (ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP)}
+    return replace(metadata, configuration={**others, **since})

@@ -100,6 +100,38 @@ def test_a_table_made_with_timestamps_needs_no_word_of_it(tmp_path: Path) -> Non
     assert ENABLEMENT_VERSION not in done.metadata.configuration
 
 
+IN_COMMIT = Protocol(1, 7, None, frozenset({"inCommitTimestamp"}))
+ON = {"delta.enableInCommitTimestamps": "true"}
+OF_OTHERS = {ENABLEMENT_VERSION: "17", ENABLEMENT_TIMESTAMP: "5"}
+
+
+def with_properties(properties: dict[str, str]) -> Metadata:
+    return Metadata.from_json(metadata(properties=properties)["metaData"])
+
+
+@pytest.mark.parametrize("own", [{}, {ENABLEMENT_VERSION: "1", ENABLEMENT_TIMESTAMP: "3"}], ids=["from the start", "later"])
+@pytest.mark.parametrize("given", [{}, OF_OTHERS], ids=["nothing", "of others"])
+def test_a_table_goes_on_to_say_since_when(tmp_path: Path, own: dict[str, str], given: dict[str, str]) -> None:
+    properties = {name.replace(".", "_"): value for name, value in {**ON, **own}.items()}
+    store = table(tmp_path, ["inCommitTimestamp"], building.info(inCommitTimestamp=5), **properties)
+    done = write(load(store), with_properties({**ON, **given, "a": "b"}))
+    assert dict(done.metadata.configuration) == {**ON, **own, "a": "b"}
+
+
+@pytest.mark.parametrize("properties", [ON, {}], ids=["on", "off"])
+def test_a_new_table_says_nothing_of_another_ones_start(tmp_path: Path, properties: dict[str, str]) -> None:
+    given = with_properties({**properties, **OF_OTHERS})
+    empty = Snapshot(LocalStore(str(tmp_path)), -1, 0, IN_COMMIT, given, FileSet())
+    assert dict(write(empty, IN_COMMIT, given).metadata.configuration) == properties
+
+
+def test_timestamps_that_are_turned_on_again_begin_anew(tmp_path: Path) -> None:
+    store = table(tmp_path, ["inCommitTimestamp"])
+    done = write(load(store), with_properties({**ON, **OF_OTHERS}))
+    since = {ENABLEMENT_VERSION: "1", ENABLEMENT_TIMESTAMP: str(done.timestamp)}
+    assert dict(done.metadata.configuration) == {**ON, **since}
+
+
 def ids(snapshot: Snapshot) -> dict[str, tuple[int | None, int | None]]:
     rows = snapshot.files.table().to_pylist()
     return {row["path"]: (row["baseRowId"], row["defaultRowCommitVersion"]) for row in rows}
