@@ -59,21 +59,35 @@ def asking(spark: Session) -> Iterator[None]:
 
 @contextlib.contextmanager
 def asking_for_formats(spark: Session) -> Iterator[None]:
-    """A statement that is Spark's, with Spark's errors, but for tables whose format or catalog is not there: as `asking`."""
+    """A statement that is Spark's, with Spark's errors, but for tables whose format or catalog is not there: as `asking`.
+
+    Spark may have run such a statement in part, so that this library has nothing to say of any other failure.
+    """
     try:
         yield
     except Exception as error:
-        if type(error).__name__ == "Py4JJavaError" or condition_in(error)[0].startswith((NO_SOURCE, _NO_CATALOG)):
+        if _lacks_format(error):
             raise _refusal(spark, error) from error
         raise
+
+
+def _lacks_format(error: Exception) -> bool:
+    condition, _ = condition_in(error)
+    return condition.startswith((NO_SOURCE, _NO_CATALOG)) or _unloaded(error, condition) is not None
+
+
+def _unloaded(error: Exception, condition: str) -> str | None:
+    """What an error says of a catalog whose class is not there, where it has no condition for that."""
+    found = _UNLOADED.search(str(error)) if condition.startswith((UNNAMED, _LEGACY)) else None
+    return None if found is None else found[0]
 
 
 def _refusal(spark: Session, error: Exception) -> DeltaMergeError | AttemptEnded:
     """The error of this library that says what Spark's says; without a condition it is a failure of Spark."""
     condition, message = condition_in(error)
-    unloaded = _UNLOADED.search(str(error))
-    if unloaded is not None and condition.startswith((UNNAMED, _LEGACY)):
-        condition, message = f"{_NO_CATALOG}.PLUGIN_CLASS_NOT_FOUND", unloaded[0]
+    unloaded = _unloaded(error, condition)
+    if unloaded is not None:
+        condition, message = f"{_NO_CATALOG}.PLUGIN_CLASS_NOT_FOUND", unloaded
     elif isinstance(error, AnalysisException):
         condition, message = error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED", plain_message(str(error))
     elif condition == UNNAMED:
