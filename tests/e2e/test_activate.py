@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import deltamerge
 from deltamerge.activation import switch as module
-from deltamerge.spark.session.plain import PLAIN
+from deltamerge.spark.session.plain import is_replaced
 from tests.e2e.catalog import listed
 from tests.e2e.tables import content, make, noted
 
@@ -179,7 +179,7 @@ def test_it_is_undone(spark: SparkSession, path: Path) -> None:
     deltamerge.activate(spark)  # once more changes nothing
     deltamerge.deactivate(spark)
     deltamerge.deactivate(spark)
-    assert not hasattr(type(spark).sql, PLAIN)
+    assert not is_replaced(type(spark), "sql")
     with pytest.raises(AnalysisException):
         spark.sql(f"SELECT * FROM delta.`{path}`").collect()
     deltamerge.activate(spark)

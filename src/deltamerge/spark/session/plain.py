@@ -10,8 +10,23 @@ from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-PLAIN = "__deltamerge_plain__"
-"""The attribute of what stands in the place of a class's own method or property, which holds that one."""
+# Known by class and name: an attribute of what stands in their place is lost when somebody wraps it.
+_OWN: dict[tuple[type, str], Any] = {}
+
+
+def keep_own(owner: type, name: str, own: Any) -> None:
+    """Have a class's own method or property asked here, whatever stands in its place."""
+    _OWN[owner, name] = own
+
+
+def forget_own(owner: type, name: str) -> None:
+    """Have what stands in a class asked here."""
+    _OWN.pop((owner, name), None)
+
+
+def is_replaced(kind: type, name: str) -> bool:
+    """Whether this library's method or property stands in the place of a class's own, below others or not."""
+    return _own_of(kind, name) is not None
 
 
 def plain_sql(
@@ -36,5 +51,11 @@ def plain_reader(spark: SparkSession) -> DataFrameReader:
 
 
 def _own(owner: object, name: str) -> Any:
-    plain = getattr(getattr(type(owner), name, None), PLAIN, None)
-    return getattr(owner, name) if plain is None else plain.__get__(owner, type(owner))
+    own = _own_of(type(owner), name)
+    return getattr(owner, name) if own is None else own.__get__(owner, type(owner))
+
+
+def _own_of(kind: type, name: str) -> Any | None:
+    """What is kept of the class or of one it inherits from; of the last one, as the others' may call it."""
+    found = (_OWN.get((owner, name)) for owner in reversed(kind.__mro__))
+    return next((own for own in found if own is not None), None)
