@@ -64,6 +64,8 @@ def _named(
     spark: Session, ready: Formatted, arguments: Arguments | None, unread: bool
 ) -> tuple[Formatted, Arguments | None] | None:
     """The statement with frames in place of Delta tables, and the arguments that it still has; None where it names none."""
+    if _sets_text(tokens_of(ready.text) or []):
+        return None
     text = with_variables(spark, ready.text)
     if any(word in text.upper() for word in _BOUND):
         try:
@@ -71,6 +73,8 @@ def _named(
         except DeltaMergeError:  # Spark says what is wrong, if anything is
             return None
     tokens = tokens_of(text) or []
+    if _sets_text(tokens):
+        return None
     target = _target(tokens)
     if [part.name.lower() for part in target[:-1]] == ["delta"]:
         raise _unsupported(
@@ -103,6 +107,12 @@ def _target(tokens: Sequence[Token]) -> list[Token]:
 def _makes_table(tokens: Sequence[Token]) -> bool:
     begins = keyword_at(tokens, 0) in ("CREATE", "REPLACE")
     return begins and any(keyword_at(tokens, n) == "TABLE" for n in range(1, 5))
+
+
+def _sets_text(tokens: Sequence[Token]) -> bool:
+    """Whether a statement gives a setting its text, whatever that says; SET VARIABLE gives a variable the value of a query."""
+    is_variable = keyword_at(tokens, 1) in ("VAR", "VARIABLE") and keyword_at(tokens, 2) != "="
+    return keyword_at(tokens, 0) == "SET" and not is_variable
 
 
 def _keeps_no_text(tokens: Sequence[Token]) -> bool:
