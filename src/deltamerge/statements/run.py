@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from deltamerge.commands.table.create import Creation
@@ -79,6 +80,7 @@ def run_sql(spark: Session, text: str, arguments: Arguments | None = None, value
 
 def _run(spark: Session, ready: Formatted, arguments: Arguments | None) -> Frame | None:
     """The rows of a statement that is run at once; None for one that is Spark's. The frames are temporary views to it."""
+    ready = replace(ready, text=with_variables(spark, ready.text))  # they may be a part of the words that say what it is
     if not ready.frames:
         return _run_text(spark, ready.text, arguments)
     if not says_merge(ready.text) and _parser(ready.text) is None:
@@ -96,11 +98,11 @@ def _run_text(spark: Session, text: str, arguments: Arguments | None) -> Frame |
 
 
 def _parsed(spark: Session, text: str, arguments: Arguments | None) -> Statement | None:
-    """The statement that a text is; None for Spark's own."""
+    """The statement that a text without variables is; None for Spark's own."""
     parser = _parser(text)
     if parser is None:
         return None
-    ready = with_identifiers(spark, with_arguments(with_variables(spark, text), arguments))
+    ready = with_identifiers(spark, with_arguments(text, arguments))
     reader, words = Reader(ready, tokens_of(ready) or ()), _words(ready)
     reader.go_to(len(words))
     return parser(reader)
