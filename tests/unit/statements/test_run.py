@@ -16,7 +16,7 @@ OURS, SPARKS = object(), object()
 
 def session(settings: Mapping[str, str] | None = None) -> Any:
     """A session that has these settings, and is not asked for any where there are none."""
-    return SimpleNamespace(conf=SimpleNamespace(get=lambda key, other: (settings or {}).get(key, other)) if settings else None)
+    return SimpleNamespace(conf=SimpleNamespace(get=settings.get) if settings else None)
 
 
 @pytest.fixture
