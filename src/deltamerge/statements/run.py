@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from deltamerge.commands.table.create import Creation
-from deltamerge.errors import AnalysisError
+from deltamerge.errors import AnalysisError, DeltaMergeError, ParseError
 from deltamerge.merge.sql import run_merge_text
 from deltamerge.merge.statement.parse import says_merge
 from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
+from deltamerge.spark.read.catalog import NotDelta, delta_named
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.sql.literals import Arguments, with_arguments
 from deltamerge.spark.sql.reader import Reader
-from deltamerge.spark.sql.text import tokens_of
+from deltamerge.spark.sql.tables import name_at
+from deltamerge.spark.sql.text import makes_name, tokens_of
 from deltamerge.spark.sql.values import Formatted, formatted
 from deltamerge.spark.sql.variables import with_variables
 from deltamerge.statements.alter_table import parse_alter_table, parse_comment, parse_show_properties
@@ -53,6 +56,18 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("SHOW", "TBLPROPERTIES"): parse_show_properties,
     ("COMMENT", "ON", "TABLE"): parse_comment,
 }
+# Those that Spark may answer for tables of other formats.
+_OF_OTHERS = (
+    ("INSERT",),
+    ("DELETE", "FROM"),
+    ("UPDATE",),
+    ("WITH",),
+    ("ALTER", "TABLE"),
+    ("SHOW", "TBLPROPERTIES"),
+    ("COMMENT", "ON", "TABLE"),
+)
+# What else may stand before the table's name.
+_BEFORE_NAME = ("INSERT", "UPDATE", "DELETE", "FROM", "WITH", "SCHEMA", "EVOLUTION", "INTO", "OVERWRITE", "TABLE")
 
 
 def run_sql(spark: Session, text: str, arguments: Arguments | None = None, values: Mapping[str, Any] | None = None) -> Frame:
@@ -102,10 +117,50 @@ def _parsed(spark: Session, text: str, arguments: Arguments | None) -> Statement
     parser = _parser(text)
     if parser is None:
         return None
-    ready = with_identifiers(spark, with_arguments(text, arguments))
-    reader, words = Reader(ready, tokens_of(ready) or ()), _words(ready)
+    try:
+        return _read(parser, with_identifiers(spark, with_arguments(text, arguments)))
+    except DeltaMergeError:
+        if _is_sparks(spark, parser, text):
+            return None
+        raise
+
+
+def _read(parser: Parser, text: str) -> Statement | None:
+    reader, words = Reader(text, tokens_of(text) or ()), _words(text)
     reader.go_to(len(words))
     return parser(reader)
+
+
+def _is_sparks(spark: Session, parser: Parser, text: str) -> bool:
+    """Whether a statement that this library can't read is about another format's table, which the text has to name.
+
+    Spark may take what has no literal here, and other words than Delta's statements have.
+    """
+    with contextlib.suppress(ParseError, AnalysisError):
+        if _read(parser, text) is None:
+            return True
+    name = _about(text)
+    try:
+        return bool(name) and isinstance(delta_named(spark, name), NotDelta)
+    except AnalysisError:
+        return False
+
+
+def _about(text: str) -> list[str]:
+    """The name of the table that a statement changes; [] where the text does not say it, or the statement is Delta's alone."""
+    tokens, words = tokens_of(text) or [], _words(text)
+    if words not in _OF_OTHERS:
+        return []
+    reader = Reader(text, tokens)
+    if words == ("WITH",):
+        reader.ctes()
+    else:
+        reader.go_to(len(words))
+    while any(map(reader.sees, _BEFORE_NAME)):
+        reader.go_to(reader.behind + 1)
+    name = name_at(tokens, reader.behind)
+    made = any(makes_name(tokens, n) for n in range(reader.behind, reader.behind + 2 * len(name)))
+    return [] if made else [part.name for part in name]
 
 
 def _parser(text: str) -> Parser | None:

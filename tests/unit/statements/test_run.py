@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from deltamerge.errors import AnalysisError, DeltaMergeError
+from deltamerge.spark.read.catalog import NamedTable, NotDelta
 from deltamerge.statements import run
 from deltamerge.statements.run import run_sql
 
@@ -76,3 +78,58 @@ def test_sparks_statements_keep_their_variables(given: list[object]) -> None:
     text = "SELECT '${x}'"
     assert run_sql(session({"x": "1"}), text) is SPARKS
     assert given == [(text, None)]
+
+
+def named(spark: object, name: Sequence[str]) -> NamedTable | NotDelta:
+    """A catalog with a Delta table and one of another format."""
+    if name[-1] == "of_delta" or name[0] == "delta":
+        return NamedTable("/p", tuple(name), is_read_by_spark=False)
+    if name[-1] == "other":
+        return NotDelta("it is parquet.", None)
+    raise AnalysisError("TABLE_OR_VIEW_NOT_FOUND", "It is not there.")
+
+
+UNREAD = [
+    "INSERT INTO {} SELECT :x",
+    "INSERT OVERWRITE TABLE {} (a) SELECT :x",
+    "WITH c AS (SELECT 1) INSERT INTO {} SELECT :x FROM c",
+    "DELETE FROM {} WHERE a = :x",
+    "WITH c AS (SELECT 1) DELETE FROM {} WHERE a = :x",
+    "UPDATE {} SET a = :x",
+    "INSERT INTO {} SELECT :unbound",
+    "DELETE FROM {} x y",
+    "ALTER TABLE {} SET TBLPROPERTIES ('a' = :x)",
+    "COMMENT ON TABLE {} IS 1",
+    "UPDATE {} SET",
+]
+
+
+@pytest.mark.parametrize("name", ["other", "a.other", "`a b`.other"])
+@pytest.mark.parametrize("text", UNREAD)
+def test_what_is_unread_about_another_formats_table_is_sparks(
+    text: str, name: str, given: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "delta_named", named)
+    arguments = {"x": object()}
+    said = text.format(name)
+    assert run_sql(session(), said, arguments) is SPARKS
+    assert given == [(said, arguments)]
+
+
+@pytest.mark.parametrize("name", ["of_delta", "delta.`/p`", "not_there", "IDENTIFIER(:t)", "a.IDENTIFIER('other')"])
+@pytest.mark.parametrize("text", UNREAD)
+def test_what_is_unread_about_a_delta_table_is_refused(
+    text: str, name: str, given: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "delta_named", named)
+    monkeypatch.setattr(run, "with_identifiers", lambda spark, text: text)
+    with pytest.raises(DeltaMergeError):
+        run_sql(session(), text.format(name), {"x": object()})
+    assert not given
+
+
+@pytest.mark.parametrize("text", ["INSERT OVERWRITE DIRECTORY '/d' SELECT :x", "CREATE TABLE other USING parquet AS SELECT :x"])
+def test_statements_without_a_table_of_deltas_are_sparks_with_any_argument(text: str, given: list[object]) -> None:
+    arguments = {"x": object()}
+    assert run_sql(session(), text, arguments) is SPARKS
+    assert given == [(text, arguments)]
