@@ -65,7 +65,8 @@ class Creation(Enum):
 class CreateTable:
     """A table to be made. `query` are its rows, from which it then has its columns; `name` is how errors call it.
 
-    `adopts` says that a table which lies there is taken as it is if it is as the definition says: its name is new.
+    `adopts` says that a table which lies there is taken as it is if it is as the definition says: its name is new. Rows of a
+    query are never left out for it.
     """
 
     definition: TableDefinition
@@ -90,7 +91,7 @@ def create_table(spark: Session, log: DeltaLog, request: CreateTable) -> int | N
         )
     if before is not None and not request.creation.replaces:
         if request.adopts:
-            _check_same(request, before)
+            _check_adopted(request, before)
         elif request.creation is Creation.CREATE:
             raise already_exists(request.name)
         return None
@@ -225,6 +226,19 @@ def _written(frame: Frame, snapshot: Snapshot) -> list[AddFile]:
 
 def _everything(files: FileSet) -> Mask:
     return np.ones(len(files), np.bool_)
+
+
+def _check_adopted(request: CreateTable, before: Snapshot) -> None:
+    """Raise AnalysisError where a table that lies at the place of a new name can't be the one that is asked for."""
+    if request.query is not None:  # the name would be given to other rows than the query's
+        place = before.store.url
+        raise AnalysisError(
+            "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+            f"Cannot create a table of a query's rows at {place}: a Delta table lies there.",
+            parameters={"tableLocation": place},
+            hint="Choose another location, replace the table, or create it without AS SELECT to take it as it is.",
+        )
+    _check_same(request, before)
 
 
 def _check_same(request: CreateTable, before: Snapshot) -> None:
