@@ -14,7 +14,7 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.types import StructType, changed_fields, parse_schema, schema_json
 from deltamerge.protocol.table.actions import Action, DomainMetadata, Metadata, Protocol
-from deltamerge.protocol.table.column_mapping import MAX_ID, NAME_KEY, MappingMode, assigned, mode_of
+from deltamerge.protocol.table.column_mapping import MAX_ID, NAME_KEY, MappingMode, assigned, highest_id, mode_of
 from deltamerge.protocol.table.features import asked_features, check_writable, named_features, upgraded
 from deltamerge.protocol.table.known_properties import MIN_READER, MIN_WRITER, is_of_protocol
 from deltamerge.protocol.table.row_tracking import with_column_names
@@ -70,7 +70,7 @@ def with_schema(metadata: Metadata, schema: StructType) -> Metadata:
     """The metadata with another schema, whose fields all have ids and physical names where the table maps columns."""
     if mode_of(metadata) is MappingMode.NONE:
         return replace(metadata, schema_string=schema_json(schema))
-    schema, highest = assigned(schema, int(metadata.configuration.get(MAX_ID, 0)))
+    schema, highest = assigned(schema, highest_id(metadata))
     configuration = {**metadata.configuration, MAX_ID: str(highest)}
     return replace(metadata, schema_string=schema_json(schema), configuration=configuration)
 

@@ -16,7 +16,7 @@ from deltamerge.log.commit.clustering import DOMAIN, clustering_domain
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.types import StructType, fields_of, schema_json
 from deltamerge.protocol.table.actions import DomainMetadata, Metadata, Protocol
-from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, mode_of, without_mapping
+from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, highest_id, mode_of, without_mapping
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable, named_features, needed, upgraded
 from deltamerge.protocol.table.known_properties import IGNORE_DEFAULTS, MIN_READER, MIN_WRITER, is_of_protocol
@@ -76,7 +76,7 @@ def settled(definition: TableDefinition, defaults: Mapping[str, str], table: str
     _check_defaults(schema, asked)
     _check_layout(definition, before)
     protocol = _protocol(metadata, definition, before)
-    highest = int(had.get(MAX_ID, 0))
+    highest = 0 if before is None else highest_id(before.metadata)
     if mapped:
         schema, highest = assigned(schema, highest)
         metadata = replace(metadata, schema_string=schema_json(schema))

@@ -26,7 +26,7 @@ from deltamerge.protocol.table.features import (
     named_features,
     upgraded,
 )
-from deltamerge.protocol.table.known_properties import checked, spelled
+from deltamerge.protocol.table.known_properties import check_settable, checked, spelled
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
 
@@ -59,6 +59,7 @@ def set_properties(spark: Session, log: DeltaLog, given: Mapping[str, str]) -> i
 def unset_properties(spark: Session, log: DeltaLog, keys: Sequence[str]) -> int:
     """Remove table properties, those that are set, and return the version made. Raises AnalysisError for one that must stay."""
     before = writable(log)
+    check_settable(keys)
     names = [spelled(key) for key in keys]
     kept = {key: value for key, value in before.metadata.configuration.items() if key not in names}
     description = None if "comment" in names else before.metadata.description

@@ -143,6 +143,16 @@ def physical_schema(schema: StructType) -> StructType:
     return changed_fields(schema, lambda field: replace(field, name=field.physical_name))
 
 
+def highest_id(*versions: Metadata) -> int:
+    """The highest id that a column of these versions of a table has, or is noted to have had; 0 where there was none.
+
+    The noted one alone is not enough: other writers may have lost it, and an id must never come back.
+    """
+    noted = [int(metadata.configuration.get(MAX_ID, 0)) for metadata in versions]
+    fields = [field for metadata in versions for field in fields_of(parse_schema(metadata.schema_string))]
+    return max([0, *noted, *(int(field.metadata[ID_KEY]) for field in fields if ID_KEY in field.metadata)])
+
+
 def assigned(schema: StructType, highest: int = 0) -> tuple[StructType, int]:
     """The schema with an id and a physical name for each field that has none, and the highest id that is used.
 

@@ -26,7 +26,7 @@ from deltamerge.protocol.schema.types import (
     schema_json,
 )
 from deltamerge.protocol.table.actions import Metadata, Protocol
-from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, mapping_mode, without_mapping
+from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, highest_id, mapping_mode, without_mapping
 from deltamerge.protocol.table.features import named_features
 
 Path = tuple[str, ...]
@@ -53,7 +53,7 @@ def evolved_metadata(protocol: Protocol, metadata: Metadata, data: StructType) -
     if mapping_mode(protocol, metadata) is MappingMode.NONE:
         check_names(schema)
     else:
-        schema, highest = assigned(schema, int(configuration.get(MAX_ID, 0)))
+        schema, highest = assigned(schema, highest_id(metadata))
         configuration[MAX_ID] = str(highest)
     return replace(metadata, schema_string=schema_json(schema), configuration=configuration)
 

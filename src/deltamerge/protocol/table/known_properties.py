@@ -102,6 +102,17 @@ _KNOWN: Mapping[str, tuple[_Takes, str]] = {
     "delta.targetFileSize": _ANY,
     "delta.parquet.compression.codec": _ANY,
 }
+# What the log notes for itself. From other values, columns and rows would get values that are others'.
+_KEPT_BY_THE_LOG = {
+    key.lower(): key
+    for key in (
+        "delta.columnMapping.maxColumnId",
+        "delta.inCommitTimestampEnablementVersion",
+        "delta.inCommitTimestampEnablementTimestamp",
+        "delta.rowTracking.materializedRowIdColumnName",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+    )
+}
 _SPELLINGS = {key.lower(): key for key in _KNOWN}
 _FEATURE_NAMES = {name.lower(): name for name in FEATURES}
 
@@ -118,9 +129,11 @@ def spelled(key: str) -> str:
 def checked(properties: Mapping[str, str], any_name: bool = False) -> dict[str, str]:
     """The properties under the keys that the log has.
 
-    Raises AnalysisError for a key that Delta does not have, unless `any_name`, and for a feature that is not known;
+    Raises AnalysisError for a key that Delta does not have, unless `any_name`, for one that is nobody's to set, and for a
+    feature that is not known;
     InvalidArgumentError for a value that the property does not take.
     """
+    check_settable(properties)
     found = {spelled(key): value for key, value in properties.items()}
     for key, value in found.items():
         folded = key.lower()
@@ -130,6 +143,18 @@ def checked(properties: Mapping[str, str], any_name: bool = False) -> dict[str, 
             _check_known(key, value, any_name)
     _check_retention(found)
     return found
+
+
+def check_settable(keys: Iterable[str]) -> None:
+    """Raise AnalysisError for a property that the log keeps for itself: nobody sets or unsets it."""
+    found = next((_KEPT_BY_THE_LOG[key.lower()] for key in keys if key.lower() in _KEPT_BY_THE_LOG), None)
+    if found is not None:
+        raise AnalysisError(
+            "DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+            f"The Delta table configuration {found} cannot be specified by the user.",
+            parameters={"prop": found},
+            hint="Leave the property out: it is kept with the table's columns, rows and commits.",
+        )
 
 
 def defaults_of(settings: Iterable[tuple[str, str]], prefix: str) -> dict[str, str]:

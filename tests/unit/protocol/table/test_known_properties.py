@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.errors import DeltaMergeError
+from deltamerge.errors import AnalysisError, DeltaMergeError
 from deltamerge.protocol.table.known_properties import checked, defaults_of, is_of_protocol
 
 
@@ -17,6 +17,22 @@ def test_keys_are_spelled_as_the_log_has_them() -> None:
         "delta.constraints.C": "a > 0",
     }
     assert checked({"delta.new": "1"}, any_name=True) == {"delta.new": "1"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "delta.columnMapping.MAXCOLUMNID",
+        "delta.inCommitTimestampEnablementVersion",
+        "delta.inCommitTimestampEnablementTimestamp",
+        "delta.rowTracking.materializedRowIdColumnName",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+    ],
+)
+@pytest.mark.parametrize("any_name", [False, True])
+def test_what_the_log_keeps_for_itself_is_nobodys_to_set(key: str, any_name: bool) -> None:
+    with pytest.raises(AnalysisError, match="DELTA_CANNOT_MODIFY_TABLE_PROPERTY"):
+        checked({key: "1"}, any_name)
 
 
 @pytest.mark.parametrize(
