@@ -19,21 +19,24 @@ from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.transaction import commit
 from deltamerge.log.commit.upkeep import after_commit
+from deltamerge.log.replay.commit_times import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
 from deltamerge.log.replay.files import FileSet, Mask, add_files
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.protocol.table.actions import Action, AddFile, DeletionVector
+from deltamerge.protocol.table.actions import Action, AddFile, DeletionVector, Protocol
 from deltamerge.protocol.table.column_mapping import mode_of
 from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.table.features import asked_features, check_writable, named_features, upgraded
 from deltamerge.protocol.table.known_properties import checked, is_of_protocol
-from deltamerge.protocol.table.row_tracking import with_column_names
+from deltamerge.protocol.table.row_tracking import COLUMN_NAMES, with_column_names
 from deltamerge.spark.read.catalog import sql_name, table_named
 from deltamerge.spark.read.register import default_location, is_listed, register, registrar, whole_name
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name
 from deltamerge.spark.session.storage import open_table
 from deltamerge.storage.location import is_absolute
+
+_OWN = (ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +135,23 @@ def _actions(log: DeltaLog, request: Clone, before: Snapshot | None) -> list[Act
     start = source.protocol if before is None else upgraded(before.protocol, named_features(source.protocol))
     protocol = upgraded(start, asked_features(metadata))
     kept = {key: value for key, value in metadata.configuration.items() if not is_of_protocol(key)}
-    metadata = replace(metadata, configuration=with_column_names(protocol, kept, kept))
+    metadata = replace(metadata, configuration=_kept_by(before, protocol, kept))
     check_writable(protocol, metadata, log.store.url)
     domains = [domain for name, domain in source.domains.items() if name == DOMAIN]
     files = [_elsewhere(file, source.store.url) for file in add_files(source.files.table())]
     return [protocol, metadata, *domains, *files]
+
+
+def _kept_by(before: Snapshot | None, protocol: Protocol, configuration: Mapping[str, str]) -> dict[str, str]:
+    """The clone's properties, with what the log keeps of the target in place of what it keeps of the source.
+
+    Rows get ids anew, so that the columns in which the source's files keep ids must mean nothing to the clone; and the source's
+    versions are not the clone's, so that it has its own beginning of in-commit timestamps.
+    """
+    had = {} if before is None else before.metadata.configuration
+    own = {key: had[key] for key in _OWN if key in had}
+    kept = {key: value for key, value in configuration.items() if key not in (*_OWN, *COLUMN_NAMES)}
+    return with_column_names(protocol, {**kept, **own}, had)
 
 
 def _elsewhere(file: AddFile, root: str) -> AddFile:

@@ -16,6 +16,7 @@ from deltamerge.protocol.table.properties import Properties
 
 ID_KEY = "delta.rowTracking.materializedRowIdColumnName"
 VERSION_KEY = "delta.rowTracking.materializedRowCommitVersionColumnName"
+COLUMN_NAMES = (ID_KEY, VERSION_KEY)
 _PREFIXES = {ID_KEY: "_row-id-col-", VERSION_KEY: "_row-commit-version-col-"}
 
 

@@ -26,6 +26,7 @@ class NoSpark:
 
     version = "4.1.0"
     conf = _Settings()
+    createDataFrame = None
 
 
 SPARK: Any = NoSpark()
