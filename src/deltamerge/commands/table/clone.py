@@ -14,7 +14,7 @@ import numpy as np
 
 from deltamerge.commands.table.create import already_exists, check_empty
 from deltamerge.errors import AnalysisError, TableNotFoundError, UnsupportedTableError
-from deltamerge.log.commit.clustering import DOMAIN
+from deltamerge.log.commit.clustering import clustering_changes
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.transaction import commit
@@ -23,10 +23,12 @@ from deltamerge.log.replay.commit_times import ENABLEMENT_TIMESTAMP, ENABLEMENT_
 from deltamerge.log.replay.files import FileSet, Mask, add_files
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.protocol.table.actions import Action, AddFile, DeletionVector, Protocol
-from deltamerge.protocol.table.column_mapping import mode_of
+from deltamerge.protocol.schema.types import parse_schema, schema_json
+from deltamerge.protocol.table.actions import Action, AddFile, DeletionVector, Metadata, Protocol
+from deltamerge.protocol.table.column_mapping import MAX_ID, highest_id, mode_of
 from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.table.features import asked_features, check_writable, named_features, upgraded
+from deltamerge.protocol.table.identity import with_later_marks
 from deltamerge.protocol.table.known_properties import checked, is_of_protocol
 from deltamerge.protocol.table.row_tracking import COLUMN_NAMES, with_column_names
 from deltamerge.spark.read.catalog import sql_name, table_named
@@ -136,8 +138,9 @@ def _actions(log: DeltaLog, request: Clone, before: Snapshot | None) -> list[Act
     protocol = upgraded(start, asked_features(metadata))
     kept = {key: value for key, value in metadata.configuration.items() if not is_of_protocol(key)}
     metadata = replace(metadata, configuration=_kept_by(before, protocol, kept))
+    metadata = metadata if before is None else _going_on(metadata, before)
     check_writable(protocol, metadata, log.store.url)
-    domains = [domain for name, domain in source.domains.items() if name == DOMAIN]
+    domains = clustering_changes(before or replace(source, domains={}), source)
     files = [_elsewhere(file, source.store.url) for file in add_files(source.files.table())]
     return [protocol, metadata, *domains, *files]
 
@@ -152,6 +155,17 @@ def _kept_by(before: Snapshot | None, protocol: Protocol, configuration: Mapping
     own = {key: had[key] for key in _OWN if key in had}
     kept = {key: value for key, value in configuration.items() if key not in (*_OWN, *COLUMN_NAMES)}
     return with_column_names(protocol, {**kept, **own}, had)
+
+
+def _going_on(metadata: Metadata, before: Snapshot) -> Metadata:
+    """The clone's metadata, whose identity columns and ids of columns go on where the target's are: none is given twice."""
+    source = parse_schema(metadata.schema_string)
+    schema = with_later_marks(source, parse_schema(before.metadata.schema_string))
+    text = metadata.schema_string if schema is source else schema_json(schema)
+    configuration = dict(metadata.configuration)
+    if MAX_ID in configuration:
+        configuration[MAX_ID] = str(highest_id(metadata, before.metadata))
+    return replace(metadata, schema_string=text, configuration=configuration)
 
 
 def _elsewhere(file: AddFile, root: str) -> AddFile:

@@ -26,7 +26,7 @@ class NoSpark:
 
     version = "4.1.0"
     conf = _Settings()
-    createDataFrame = None
+    createDataFrame = None  # noqa: N815 - Spark's name
 
 
 SPARK: Any = NoSpark()

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 from deltamerge.commands.table.clone import Clone, clone_table
+from deltamerge.log.commit.clustering import clustering_columns
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
-from tests.unit.commands.table.tables import SPARK, column, protocol, schema, table
+from tests.unit.commands.table.tables import SPARK, column, legacy, mapped, protocol, schema, table
 from tests.unit.log.building import Json, add
 
 NAMES = ("delta.rowTracking.materializedRowIdColumnName", "delta.rowTracking.materializedRowCommitVersionColumnName")
@@ -59,3 +60,34 @@ def test_a_clone_has_its_own_beginning_of_in_commit_timestamps(tmp_path: Path) -
     table(tmp_path / "target", protocol("appendOnly", "invariants"))
     target = cloned(source, tmp_path / "target", replaces=True)
     assert target.metadata.configuration["delta.inCommitTimestampEnablementVersion"] == "1"
+
+
+def test_an_emptied_target_forgets_its_clustering_and_no_number_that_it_gave(tmp_path: Path) -> None:
+    features = protocol("identityColumns", "clustering", "domainMetadata", "appendOnly", "invariants")
+    identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+
+    def numbered(name: str, mark: int, *actions: Json) -> DeltaLog:
+        text = schema(column("id", **identity, **{"delta.identity.highWaterMark": mark}))
+        return table(tmp_path / name, features, *actions, schema=text)
+
+    source = numbered("source", 3)
+    numbered("target", 900, domain("delta.clustering", clusteringColumns=[["k"]]))
+    target = cloned(source, tmp_path / "target", replaces=True)
+    assert clustering_columns(target) == []
+    assert "delta.clustering" in target.domains
+    (found,) = target.schema
+    assert found.metadata["delta.identity.highWaterMark"] == 900
+    clustered = table(tmp_path / "clustered", features, domain("delta.clustering", clusteringColumns=[["id"]]))
+    assert clustering_columns(cloned(clustered, tmp_path / "fresh")) == [("id",)]
+    assert clustering_columns(cloned(clustered, tmp_path / "target", replaces=True)) == [("id",)]
+    assert "delta.clustering" not in cloned(source, tmp_path / "other").domains
+
+
+def test_ids_of_columns_go_on_where_the_target_is(tmp_path: Path) -> None:
+    def highest(name: str, value: int) -> DeltaLog:
+        properties = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": str(value)}
+        return table(tmp_path / name, legacy(2, 5), schema=schema(column("a", **mapped(1, "a"))), properties=properties)
+
+    highest("target", 7)
+    target = cloned(highest("source", 1), tmp_path / "target", replaces=True)
+    assert target.metadata.configuration["delta.columnMapping.maxColumnId"] == "7"
