@@ -28,7 +28,7 @@ from deltamerge.protocol.schema.types import (
     type_value,
 )
 from deltamerge.protocol.table.column_mapping import MappingMode, mode_of, without_mapping
-from deltamerge.protocol.table.constraints import constraints_of, default_of
+from deltamerge.protocol.table.constraints import GENERATED, constraints_of, default_of
 from deltamerge.protocol.table.evolution import with_type_changes
 from deltamerge.protocol.table.features import named_features
 from deltamerge.protocol.table.identity import is_identity
@@ -62,6 +62,7 @@ def add_columns(spark: Session, log: DeltaLog, columns: Sequence[AddColumn]) -> 
     before = writable(log)
     schema = _schema(before)
     for one in columns:
+        _check_computed(one.field)
         if not one.field.nullable or any(not field.nullable for field in fields_of(one.field.type)):
             raise _not_allowed("NOT NULL in ALTER TABLE ADD COLUMNS", "Rows that are there have no value for the column.")
         if default_of(one.field) is not None:
@@ -149,6 +150,20 @@ def _edited(field: StructField, asked: ChangeColumn) -> StructField:
         metadata.pop("CURRENT_DEFAULT", None)
     type = field.type if asked.type is None else asked.type.type
     return replace(field, type=type, metadata=metadata, nullable=field.nullable if asked.nullable is None else asked.nullable)
+
+
+def _check_computed(column: StructField) -> None:
+    """Raise AnalysisError for a new column whose values the table makes: the rows that are there have none."""
+    kind = next((kind for field in fields_of(StructType((column,))) if (kind := _computed(field))), None)
+    if kind is not None:
+        raise _not_allowed(f"{kind} in ALTER TABLE ADD COLUMNS", "Make the table anew with this column.")
+
+
+def _computed(field: StructField) -> str | None:
+    """What a column is called whose values the table makes; None for any other one."""
+    if is_identity(field):
+        return "An identity column"
+    return "A generated column" if GENERATED in field.metadata else None
 
 
 def _check_type(before: Snapshot, path: Path, old: StructField, new: StructField) -> None:

@@ -13,7 +13,7 @@ from deltamerge.errors import CorruptTableError, restore_action
 from deltamerge.protocol.schema.types import StructField, StructType
 
 _CONSTRAINT = "delta.constraints."
-_GENERATED = "delta.generationExpression"
+GENERATED = "delta.generationExpression"
 _INVARIANT = "delta.invariants"
 _DEFAULT = "CURRENT_DEFAULT"
 
@@ -50,7 +50,7 @@ def constraints_of(schema: StructType, configuration: Mapping[str, str]) -> Tabl
     named = sorted((key, text) for key, text in configuration.items() if key.lower().startswith(_CONSTRAINT))
     checks = [Check(key[len(_CONSTRAINT) :], text) for key, text in named]
     checks += [Check(f"EXPRESSION({text})", text) for field in _structs_fields(schema) for text in _invariants(field)]
-    generated = [(field.name, str(field.metadata[_GENERATED])) for field in schema if _GENERATED in field.metadata]
+    generated = [(field.name, str(field.metadata[GENERATED])) for field in schema if GENERATED in field.metadata]
     return TableConstraints(tuple(checks), tuple(generated))
 
 

@@ -24,6 +24,18 @@ def with_mapping(root: Path, *columns: Json, **properties: str) -> DeltaLog:
     )
 
 
+IDENTITY = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+GENERATED = {"delta.generationExpression": "id + 1"}
+
+
+@pytest.mark.parametrize("more", [IDENTITY, GENERATED])
+def test_no_column_is_added_whose_values_the_table_makes(tmp_path: Path, more: Json) -> None:
+    log = table(tmp_path, legacy(1, 6), schema=schema(column("id")))
+    with pytest.raises(AnalysisError, match="DELTA_OPERATION_NOT_ALLOWED"):
+        add_columns(SPARK, log, [AddColumn((), added_field("n", **more))])
+    assert log.snapshot().version == 0
+
+
 def test_an_id_never_comes_back(tmp_path: Path) -> None:
     log = with_mapping(tmp_path, column("a", **mapped(1, "pa")), column("b", **mapped(2, "pb")))  # the property was lost
     with pytest.raises(AnalysisError, match="DELTA_CANNOT_MODIFY_TABLE_PROPERTY"):
