@@ -51,7 +51,7 @@ class CreateTableStatement:
             create_named(spark, request)
         else:
             with TableViews(spark) as views:
-                create_named(spark, replace(request, query=views.query(f"({self.query})")))
+                create_named(spark, replace(request, query=lambda: views.query(f"({self.query})")))
         return no_rows(spark)
 
     @property

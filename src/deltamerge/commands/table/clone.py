@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from deltamerge.commands.table.create import already_exists, check_empty
-from deltamerge.errors import AnalysisError, TableNotFoundError, UnsupportedTableError
+from deltamerge.commands.table.create import already_exists, check_empty, existing
+from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.log.commit.clustering import clustering_changes
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.proposal import Proposal
@@ -78,7 +78,7 @@ def clone_table(spark: Session, request: Clone) -> tuple[DeltaLog, dict[str, int
 
 
 def _cloned(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:
-    before = _existing(log)
+    before = existing(log)
     source = request.source
     if before is not None and request.keeps:
         return _metrics(source)
@@ -202,13 +202,6 @@ def _metrics(source: Snapshot) -> dict[str, int]:
         "removedFilesSize": 0,
         "copiedFilesSize": 0,
     }
-
-
-def _existing(log: DeltaLog) -> Snapshot | None:
-    try:
-        return log.snapshot()
-    except TableNotFoundError:
-        return None
 
 
 def _everything(files: FileSet) -> Mask:

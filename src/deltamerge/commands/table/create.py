@@ -76,12 +76,13 @@ class CreateTable:
     adopts: bool = False
 
 
-def create_table(spark: Session, log: DeltaLog, request: CreateTable) -> int | None:
+def create_table(spark: Session, log: DeltaLog, request: CreateTable, before: Snapshot | None) -> int | None:
     """Make or replace the table of a log and return the version made; None where an existing table is left as it is.
 
+    `before` is the `existing` table, taken before the query is made, which may read it: what is committed between the two is then
+    a conflict, and no row that the query has not seen is lost.
     Raises AnalysisError, InvalidArgumentError, UnsupportedTableError, ConcurrentModificationError.
     """
-    before = _existing(log)
     if before is None and request.creation is Creation.REPLACE:
         raise AnalysisError(
             "TABLE_OR_VIEW_NOT_FOUND",
@@ -136,7 +137,8 @@ def session_defaults(spark: Session) -> dict[str, str]:
     return defaults_of([(name, str(value)) for name, value in values.items() if value is not None], _DEFAULTS)
 
 
-def _existing(log: DeltaLog) -> Snapshot | None:
+def existing(log: DeltaLog) -> Snapshot | None:
+    """The newest version of a table; None where there is none."""
     try:
         return log.snapshot()
     except TableNotFoundError:

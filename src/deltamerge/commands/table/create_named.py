@@ -5,9 +5,10 @@ Source: delta-spark's DeltaCatalog and CreateDeltaTableCommand.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from deltamerge.commands.table.create import CreateTable, Creation, already_exists, create_table
+from deltamerge.commands.table.create import CreateTable, Creation, already_exists, create_table, existing
 from deltamerge.commands.table.definition import TableDefinition
 from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.table import DeltaLog
@@ -20,13 +21,16 @@ from deltamerge.spark.session.storage import open_table
 
 @dataclass(frozen=True, slots=True)
 class CreateNamed:
-    """A table to be made: the parts of its name, delta.`path` among them, and where it lies if that is said."""
+    """A table to be made: the parts of its name, delta.`path` among them, and where it lies if that is said.
+
+    `query` gives the rows, once it is known which version of the table is replaced: the query may read the table.
+    """
 
     name: tuple[str, ...]
     creation: Creation
     definition: TableDefinition
     location: str | None = None
-    query: Frame | None = None
+    query: Callable[[], Frame] | None = None
 
     @property
     def path(self) -> str | None:
@@ -64,9 +68,11 @@ def _by_name(spark: Session, request: CreateNamed) -> DeltaLog:
             hint="To make it, create it: CREATE OR REPLACE TABLE, or DeltaTable.createOrReplace.",
         )
     location = request.location or default_location(spark, name)
-    columns = request.definition.columns if request.query is None else from_spark(request.query.schema)
-    by = registrar(spark, columns)
-    log = _made(spark, request, location, adopts=True)
+    log = open_table(spark, location)
+    before = existing(log)
+    rows = None if request.query is None else request.query()
+    by = registrar(spark, request.definition.columns if rows is None else from_spark(rows.schema))
+    create_table(spark, log, _wanted(request, rows, adopts=True), before)
     register(by, name, location)
     return log
 
@@ -89,11 +95,16 @@ def _listed(spark: Session, request: CreateNamed) -> DeltaLog:
     return _made(spark, request, found)
 
 
-def _made(spark: Session, request: CreateNamed, location: str, adopts: bool = False) -> DeltaLog:
+def _made(spark: Session, request: CreateNamed, location: str) -> DeltaLog:
     log = open_table(spark, location)
-    wanted = CreateTable(request.definition, request.creation, sql_name(request.name), request.query, adopts)
-    create_table(spark, log, wanted)
+    before = existing(log)
+    rows = None if request.query is None else request.query()
+    create_table(spark, log, _wanted(request, rows), before)
     return log
+
+
+def _wanted(request: CreateNamed, rows: Frame | None, adopts: bool = False) -> CreateTable:
+    return CreateTable(request.definition, request.creation, sql_name(request.name), rows, adopts)
 
 
 def _plain(location: str) -> str:
