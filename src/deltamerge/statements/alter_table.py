@@ -34,6 +34,7 @@ from deltamerge.statements.clauses import (
 from deltamerge.statements.statement import Statement
 
 _PLACES = ("FIRST", "AFTER")
+_NO_TYPE = ("NOT", "NULL", "DEFAULT", "GENERATED")
 Action: TypeAlias = Callable[[Session, DeltaLog], Any]
 
 
@@ -187,7 +188,10 @@ def _alter(reader: Reader) -> Action:
     path = any_name(reader)
     asked = ChangeColumn(path)
     if reader.take("TYPE"):
-        return _typed(asked, reader.type_text("COMMENT", *_PLACES))
+        type = reader.type_text("COMMENT", *_NO_TYPE, *_PLACES)
+        if any(reader.sees(word) for word in _NO_TYPE):
+            raise _one_thing("ALTER COLUMN .. TYPE")
+        return _typed(asked, type)
     if reader.take("COMMENT"):
         asked = replace(asked, comment=text(reader))
     elif any(reader.sees(word) for word in _PLACES):
@@ -228,8 +232,16 @@ def _change(reader: Reader) -> Action:
     if one_name(reader).lower() != path[-1].lower():
         raise not_allowed("A rename by CHANGE COLUMN", "ALTER TABLE .. RENAME COLUMN .. TO ..")
     said = column(reader, _PLACES, path[-1])
+    if not said.nullable or set(said.metadata) - {"comment"}:
+        raise _one_thing("CHANGE COLUMN")
     asked = ChangeColumn(path, comment=said.metadata.get("comment"), place=_place(reader))
     return _typed(asked, said.type)
+
+
+def _one_thing(statement: str) -> AnalysisError:
+    return not_allowed(
+        f"{statement} with NOT NULL, DEFAULT or GENERATED", "ALTER TABLE .. ALTER COLUMN changes one thing: SET or DROP it there."
+    )
 
 
 def _cluster(reader: Reader) -> Action:
