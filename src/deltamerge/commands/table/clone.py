@@ -13,6 +13,7 @@ from urllib.parse import quote
 import numpy as np
 
 from deltamerge.commands.table.create import already_exists, check_empty, existing
+from deltamerge.commands.table.create_named import check_listed, check_path
 from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.log.commit.clustering import clustering_changes
 from deltamerge.log.commit.conflict import ReadSet
@@ -64,11 +65,14 @@ def clone_table(spark: Session, request: Clone) -> tuple[DeltaLog, dict[str, int
     """
     target = request.target
     if len(target) == 2 and target[0].lower() == "delta":
+        check_path(target[1], request.location)
         log = open_table(spark, target[1])
         return log, _cloned(spark, log, request)
     name = whole_name(spark, target)
     if is_listed(spark, name):
-        log = open_table(spark, table_named(spark, name).location)
+        found = table_named(spark, name).location
+        check_listed(name, found, None if request.keeps else request.location)
+        log = open_table(spark, found)
         return log, _cloned(spark, log, request)
     location = request.location or default_location(spark, name)
     by, log = registrar(spark, request.source.schema), open_table(spark, location)

@@ -46,14 +46,31 @@ def create_named(spark: Session, request: CreateNamed) -> DeltaLog:
     path = request.path
     if path is None:
         return _by_name(spark, request)
-    if request.location is not None and _plain(request.location) != _plain(path):
+    check_path(path, request.location)
+    return _made(spark, request, path)
+
+
+def check_path(path: str, location: str | None) -> None:
+    """Raise AnalysisError where a table that is named by its path is said to lie elsewhere."""
+    if location is not None and _plain(location) != _plain(path):
         raise AnalysisError(
             "DELTA_AMBIGUOUS_PATHS_IN_CREATE_TABLE",
-            f"CREATE TABLE contains two different locations: {path} and {request.location}.",
-            parameters={"identifier": path, "location": request.location},
+            f"CREATE TABLE contains two different locations: {path} and {location}.",
+            parameters={"identifier": path, "location": location},
             hint="Leave the LOCATION clause out.",
         )
-    return _made(spark, request, path)
+
+
+def check_listed(name: tuple[str, ...], found: str, location: str | None) -> None:
+    """Raise AnalysisError where a table that the catalog has is said to lie elsewhere."""
+    if location is not None and _plain(location) != _plain(found):
+        raise AnalysisError(
+            "DELTA_TABLE_LOCATION_MISMATCH",
+            f"The location of the existing table {sql_name(name)} is {found}. "
+            f"It doesn't match the specified location {location}.",
+            parameters={"tableName": sql_name(name), "location": found},
+            hint="Leave the location out.",
+        )
 
 
 def _by_name(spark: Session, request: CreateNamed) -> DeltaLog:
@@ -84,14 +101,7 @@ def _listed(spark: Session, request: CreateNamed) -> DeltaLog:
     found = table_named(spark, request.name).location
     if not request.creation.replaces:
         return open_table(spark, found)
-    if request.location is not None and _plain(request.location) != _plain(found):
-        raise AnalysisError(
-            "DELTA_TABLE_LOCATION_MISMATCH",
-            f"The location of the existing table {sql_name(request.name)} is {found}. "
-            f"It doesn't match the specified location {request.location}.",
-            parameters={"tableName": sql_name(request.name), "location": found},
-            hint="Leave the location out.",
-        )
+    check_listed(request.name, found, request.location)
     return _made(spark, request, found)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from deltamerge.commands.table.clone import Clone, clone_table
+from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.clustering import clustering_columns
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
@@ -91,3 +94,12 @@ def test_ids_of_columns_go_on_where_the_target_is(tmp_path: Path) -> None:
     highest("target", 7)
     target = cloned(highest("source", 1), tmp_path / "target", replaces=True)
     assert target.metadata.configuration["delta.columnMapping.maxColumnId"] == "7"
+
+
+def test_a_target_does_not_lie_at_two_places(tmp_path: Path) -> None:
+    source = table(tmp_path / "source", TRACKED).snapshot()
+    path = str(tmp_path / "target")
+    with pytest.raises(AnalysisError, match="DELTA_AMBIGUOUS_PATHS_IN_CREATE_TABLE"):
+        clone_table(SPARK, Clone(source, "src", ("delta", path), location=f"{path}2"))
+    assert not Path(path).exists()
+    clone_table(SPARK, Clone(source, "src", ("delta", path), location=f"file:{path}/"))
