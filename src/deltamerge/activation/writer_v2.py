@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from deltamerge.activation.conditions import condition_text
 from deltamerge.activation.writer import Telling, written_by_name
 from deltamerge.commands.rows.request import DYNAMIC
 from deltamerge.errors import AnalysisError
@@ -48,13 +49,12 @@ def _predicate(condition: Column | str) -> str | None:
     found = from_user(condition)
     if isinstance(found.tree, exp.Boolean) and found.tree.this:
         return None
-    if isinstance(condition, str):
-        return condition
-    if found.tree is None or found.tree.find(exp.Placeholder, exp.Anonymous) is not None:
+    text = condition if isinstance(condition, str) else condition_text(condition)
+    if text is None:
         raise AnalysisError(
             "DELTAMERGE_UNSUPPORTED_PREDICATE",
             f"The rows to overwrite can't be told from the Column {found.text}.",
             parameters={"condition": found.text},
             hint='Give the condition as F.expr("..").',
         )
-    return str(found.tree.sql(dialect="spark"))
+    return text
