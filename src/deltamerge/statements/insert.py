@@ -5,7 +5,6 @@ Source: Spark's grammar, `insertInto`; delta-spark's DeltaAnalysis. Expressions 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from deltamerge.commands.rows.request import DYNAMIC, STATIC, WriteRequest
@@ -15,7 +14,6 @@ from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.spark.read.catalog import NamedTable, delta_named
 from deltamerge.spark.read.views import TableViews
-from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import no_rows
 from deltamerge.spark.session.settings import setting
@@ -24,6 +22,7 @@ from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.tables import with_ctes
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.spark.stages.writing import by_position, with_constants
+from deltamerge.statements.partition_values import check_partition, is_literal, rows_of_partition
 
 _QUERIES = ("SELECT", "VALUES", "TABLE", "FROM", "WITH", "MAP", "REDUCE")
 _PARTITION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
@@ -57,23 +56,24 @@ class Insert:
             raise self.refused
         log = open_table(spark, found.location)
         schema = log.snapshot().schema
+        check_partition([name for name, _ in self.partition], log.snapshot().partition_columns)
         given, query = self._rows(schema) if self.rows else (self, self.query)
         with TableViews(spark) as views:
             frame = views.query(with_ctes(f"({query})", self.ctes))
-            write_into(given._named(frame, schema), log, given._request(spark, log.snapshot().partition_columns))
+            write_into(given._named(frame, schema), log, given._request(spark, log.snapshot().partition_schema))
         return no_rows(spark)
 
-    def _request(self, spark: Session, partition_columns: Sequence[str]) -> WriteRequest:
+    def _request(self, spark: Session, partition_schema: StructType) -> WriteRequest:
         request = WriteRequest("append", merge_schema=True if self.evolves else None)
         if self.replace_where is not None:
             return replace(request, mode="overwrite", replace_where=self.replace_where)
         if not self.overwrites:
             return request
         request = replace(request, mode="overwrite")
-        static = [(name, value) for name, value in self.partition if value is not None]
-        if not static or not partition_columns or setting(spark, _PARTITION_OVERWRITE, STATIC).lower() == DYNAMIC:
+        static = {name: value for name, value in self.partition if value is not None}
+        if not static or setting(spark, _PARTITION_OVERWRITE, STATIC).lower() == DYNAMIC:
             return request
-        return replace(request, replace_where=" AND ".join(f"{quoted(name)} <=> ({value})" for name, value in static))
+        return replace(request, replace_where=rows_of_partition(partition_schema, static))
 
     def _named(self, frame: Frame, schema: StructType) -> Frame:
         """The rows with the table's names for their columns. Raises AnalysisError."""
@@ -169,7 +169,14 @@ def _rows_with_defaults(reader: Reader) -> tuple[tuple[str | None, ...], ...] | 
 
 def _partition(reader: Reader) -> tuple[str, str | None]:
     name = name_parts_of(reader.name_text())[-1]
-    return name, reader.expression(",") if reader.take("=") else None
+    if not reader.take("="):
+        return name, None
+    place = reader.behind
+    value = reader.expression(",")
+    if not is_literal(value):
+        reader.go_to(place)
+        raise reader.error("PARSE_SYNTAX_ERROR", f"Syntax error: the value of the partition column {name} must be a literal")
+    return name, value
 
 
 def _begins_query(reader: Reader) -> bool:

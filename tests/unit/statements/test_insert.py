@@ -52,6 +52,8 @@ def test_the_parts_of_an_insert(text: str, expected: Insert | None) -> None:
         ("INSERT db.t SELECT 1", 7),
         ("INSERT INTO db.t REPLACE ON a = 1 SELECT 1", 25),
         ("INSERT INTO db.t PARTITION (p = 1) IF NOT EXISTS SELECT 1", 35),
+        ("INSERT OVERWRITE db.t PARTITION (p = v) SELECT 1", 37),
+        ("INSERT OVERWRITE db.t PARTITION (p = DEFAULT) SELECT 1", 37),
         ("INSERT INTO db.t", 16),
         ("INSERT INTO db.t SELECT 1) x", 25),
         ("INSERT INTO db.t BY SELECT 1", 20),
