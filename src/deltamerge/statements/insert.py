@@ -19,7 +19,7 @@ from deltamerge.spark.session.rows import no_rows
 from deltamerge.spark.session.settings import setting
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.reader import Reader
-from deltamerge.spark.sql.tables import with_ctes
+from deltamerge.spark.sql.tables import query_with_ctes
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.spark.stages.writing import by_position, with_constants
 from deltamerge.statements.partition_values import check_partition, is_literal, rows_of_partition
@@ -59,7 +59,7 @@ class Insert:
         check_partition([name for name, _ in self.partition], log.snapshot().partition_columns)
         given, query = self._rows(schema) if self.rows else (self, self.query)
         with TableViews(spark) as views:
-            frame = views.query(with_ctes(f"({query})", self.ctes))
+            frame = views.query(query_with_ctes(query, self.ctes))
             write_into(given._named(frame, schema), log, given._request(spark, log.snapshot().partition_schema))
         return no_rows(spark)
 

@@ -70,13 +70,21 @@ def _defined(tokens: Sequence[Token]) -> Iterator[_Defined]:
         end = _end_of_level(tokens, n)
         while at < len(tokens) and is_name(tokens[at]):
             name, begin, at = tokens[at].name.lower(), at, at + 1
-            while keyword_at(tokens, at) in ("(", "AS") or keyword_at(tokens, at - 1) in ("MAX", "RECURSION", "LEVEL"):
-                at = partner(tokens, at) + 1 if keyword_at(tokens, at) == "(" else at + 1
+            at = _behind_definition(tokens, at)
             first = begin if recursive else min(at, len(tokens)) - 1
             yield _Defined(name, tokens[first].start, end)
             if keyword_at(tokens, at) != ",":
                 break
             at += 1
+
+
+def _behind_definition(tokens: Sequence[Token], at: int) -> int:
+    """The place behind what follows a name in WITH: its columns, a limit of its recursion, AS, and a query in parentheses."""
+    while keyword_at(tokens, at) in ("(", "AS") or keyword_at(tokens, at - 1) in ("MAX", "RECURSION", "LEVEL"):
+        if keyword_at(tokens, at - 1) == "AS":
+            return partner(tokens, at) + 1
+        at = partner(tokens, at) + 1 if keyword_at(tokens, at) == "(" else at + 1
+    return at
 
 
 def _end_of_level(tokens: Sequence[Token], n: int) -> int:
@@ -272,7 +280,7 @@ def with_ctes(text: str, ctes: str) -> str:
     tokens = (tokens_of(text) or []) if ctes else []
     places, behind = [], 0
     for n in range(len(tokens)):
-        if n < behind or not opens_query(tokens, n):
+        if n < behind or not (opens_query(tokens, n) or _opens_union(tokens, n)):
             continue
         behind = partner(tokens, n)
         first, last = tokens[n + 1].start, tokens[min(behind, len(tokens) - 1)].start
@@ -281,6 +289,30 @@ def with_ctes(text: str, ctes: str) -> str:
         else:
             places.append((first, first, f"{ctes} "))
     return replaced(text, places)
+
+
+def query_with_ctes(query: str, ctes: str) -> str:
+    """A whole query, to which WITH queries are known, in parentheses."""
+    begins = keyword_at(tokens_of(query) or [], 0)
+    return f"({ctes} ({query}))" if ctes and begins == "WITH" else f"({ctes} {query})" if ctes else f"({query})"
+
+
+_UNIONS = ("UNION", "EXCEPT", "INTERSECT", "MINUS", "SETMINUS")
+
+
+def _opens_union(tokens: Sequence[Token], n: int) -> bool:
+    """Whether a query stands in the parenthesis at a place that begins with VALUES or a query in parentheses of its own, and of
+    which another part has none.
+    """
+    if keyword_at(tokens, n) != "(" or keyword_at(tokens, n + 1) not in ("(", "VALUES"):
+        return False
+    openers: tuple[str, ...] = ()
+    for at in range(n + 1, partner(tokens, n)):
+        behind = at + 1 + (keyword_at(tokens, at + 1) in ("ALL", "DISTINCT"))
+        if not openers and keyword_at(tokens, at) in _UNIONS and keyword_at(tokens, behind) in ("SELECT", "FROM", "TABLE"):
+            return True
+        openers = opened(openers, keyword_at(tokens, at))
+    return False
 
 
 def opens_query(tokens: Sequence[Token], n: int) -> bool:

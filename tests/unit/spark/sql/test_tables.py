@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.spark.sql.tables import StandIn, tables_in, with_ctes, with_stand_ins
+from deltamerge.spark.sql.tables import StandIn, query_with_ctes, tables_in, with_ctes, with_stand_ins
 
 
 def paths(text: str) -> list[str]:
@@ -133,8 +133,32 @@ def test_where_the_short_name_may_mean_another_thing_the_whole_name_stays(text: 
         ("1 IN (TABLE c)", "1 IN (W TABLE c)"),
         ("((SELECT 1 FROM (SELECT 2)) UNION (SELECT 3))", "((W SELECT 1 FROM (SELECT 2)) UNION (W SELECT 3))"),
         ("(WITH d AS (SELECT 1) SELECT 2)", "(W (WITH d AS (SELECT 1) SELECT 2))"),
+        ("a IN ((SELECT 1) UNION ALL SELECT a FROM c)", "a IN (W (SELECT 1) UNION ALL SELECT a FROM c)"),
+        ("(((SELECT 1)) MINUS TABLE c) + (SELECT 2)", "(W ((SELECT 1)) MINUS TABLE c) + (W SELECT 2)"),
+        ("(VALUES (0), (1) UNION SELECT a FROM c)", "(W VALUES (0), (1) UNION SELECT a FROM c)"),
+        ("((VALUES (0) UNION SELECT a FROM c) UNION (TABLE c))", "((W VALUES (0) UNION SELECT a FROM c) UNION (W TABLE c))"),
+        ("((minus) + (SELECT 1)) - (VALUES ((SELECT 1)))", "((minus) + (W SELECT 1)) - (VALUES ((W SELECT 1)))"),
         ("trim(FROM a) + (from + 1) + (VALUES (1)) + f(table)", "trim(FROM a) + (from + 1) + (VALUES (1)) + f(table)"),
     ],
 )
 def test_each_outermost_query_knows_the_with_queries(text: str, found: str) -> None:
     assert with_ctes(text, "W") == found
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT a FROM c", "(W SELECT a FROM c)"),
+        ("(SELECT a FROM c) UNION ALL SELECT a FROM c", "(W (SELECT a FROM c) UNION ALL SELECT a FROM c)"),
+        ("VALUES (0) UNION ALL SELECT a FROM c", "(W VALUES (0) UNION ALL SELECT a FROM c)"),
+        ("WITH d AS (TABLE c) TABLE d", "(W (WITH d AS (TABLE c) TABLE d))"),
+    ],
+)
+def test_all_of_a_query_knows_the_with_queries(query: str, found: str) -> None:
+    assert query_with_ctes(query, "W") == found
+    assert query_with_ctes(query, "") == f"({query})"
+
+
+def test_no_table_is_looked_up_for_a_with_query() -> None:
+    text = query_with_ctes("(SELECT a FROM c) UNION ALL SELECT a FROM c", "WITH c AS (SELECT 1 a)")
+    assert tables_in(text, plain=True) == []
