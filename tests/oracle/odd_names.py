@@ -43,7 +43,8 @@ class OddNames:
         self.target = ["id", *names]
         self.source = ["id", *self.others(names)]
         self.builder, self.strategy = rng.random() < 0.5, rng.choice(("auto", "auto", "spark_join"))
-        self.vectors = rng.random() < 0.5
+        # With vectors delta-spark fails for a column of this name, the source's included (docs/differences.md).
+        self.vectors = rng.random() < 0.5 and "_metadata" not in map(str.lower, (*self.target, *self.source))
         self.on = "t.id = s.id" + (f" AND {self.test()}" if rng.random() < 0.4 else "")
         self.matched_if = self.test() if rng.random() < 0.3 else None
         self.sets = self.assignments(rng.sample(names, rng.choice((1, 1, 2))))
