@@ -12,7 +12,7 @@ from deltamerge.activation.reading import Options, asks_of_delta, delta_frame, p
 from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
-from deltamerge.spark.read.catalog import source_named
+from deltamerge.spark.read.catalog import is_path, source_named
 from deltamerge.spark.session.adapter import is_connect
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.plain import plain_table
@@ -32,8 +32,7 @@ def with_delta(spark: Session, reader: Any) -> Any:
 def read_table(spark: Session, name: str, options: Options, plain: Any) -> Frame:
     """The rows of a table or view by name: `plain` is what Spark makes of it, where it is no Delta table that only we read."""
     parts = name_parts_of(name)
-    is_path = len(parts) == 2 and parts[0].lower() == "delta"
-    if not (is_path or asks_of_delta(options)):
+    if not (is_path(parts) or asks_of_delta(options)):
         try:
             with asking_for_formats(spark):
                 return _analyzed(spark, plain())

@@ -15,7 +15,7 @@ from deltamerge.commands.rows.write import write_table
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.exceptions import catchable
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
-from deltamerge.spark.read.catalog import target_named
+from deltamerge.spark.read.catalog import is_path, target_named
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.sql.text import name_parts_of
 
@@ -42,11 +42,6 @@ def written_by_name(frame: Frame, name: str, plain: Callable[[], None], write: C
             if error.condition != NO_SOURCE:
                 raise
     return write(target_named(frame.sparkSession, parts or (name,), operation).location)
-
-
-def is_path(parts: tuple[str, ...]) -> bool:
-    """Whether a name is delta.`path`."""
-    return len(parts) == 2 and parts[0].lower() == "delta"
 
 
 class Telling:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from deltamerge.commands.table.clone import Clone, clone_table
 from deltamerge.commands.table.create import Creation
-from deltamerge.spark.read.catalog import target_named
+from deltamerge.spark.read.catalog import is_path, target_named
 from deltamerge.spark.read.travel import snapshot_at
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import one_row
@@ -41,8 +41,7 @@ class CloneStatement:
         """Make the clone; one row of counters."""
         found = target_named(spark, self.source, "CLONE")
         source = snapshot_at(spark, found.location, self.version, self.timestamp)
-        by_path = len(self.source) == 2 and self.source[0].lower() == "delta"
-        name = f"delta.`{source.store.url}`" if by_path else ".".join(found.name)
+        name = f"delta.`{source.store.url}`" if is_path(self.source) else ".".join(found.name)
         replaces, keeps = self.creation.replaces, self.creation is Creation.CREATE_IF_NOT_EXISTS
         request = Clone(source, name, self.target, self.location, self.properties, replaces, keeps)
         _, counters = clone_table(spark, request)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from deltamerge.commands.table.create import Creation
 from deltamerge.commands.table.create_named import CreateNamed, create_named
 from deltamerge.commands.table.definition import TableDefinition
+from deltamerge.spark.read.catalog import is_path
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import no_rows
@@ -43,7 +44,7 @@ class CreateTableStatement:
 
     def run(self, spark: Session) -> Frame | None:
         """Make the table. Where delta-spark is the catalog, tables by name are made by it."""
-        if not self._is_path and "DeltaCatalog" in setting(spark, _CATALOG, ""):
+        if not is_path(self.name) and "DeltaCatalog" in setting(spark, _CATALOG, ""):
             return None
         definition = replace(self.definition, columns=columns_of(list(self.columns)))
         request = CreateNamed(self.name, self.creation, definition, self.location)
@@ -53,10 +54,6 @@ class CreateTableStatement:
             with TableViews(spark) as views:
                 create_named(spark, replace(request, query=lambda: views.query(f"({self.query})")))
         return no_rows(spark)
-
-    @property
-    def _is_path(self) -> bool:
-        return len(self.name) == 2 and self.name[0].lower() == "delta"
 
 
 def parser_of(creation: Creation) -> Parser:
@@ -72,7 +69,7 @@ def parser_of(creation: Creation) -> Parser:
         if reader.sees("SHALLOW") and reader.sees("CLONE", 1):
             return parse_clone(reader, name, asked)
         format = _format(reader)
-        if format != "DELTA" and (format or not (len(name) == 2 and name[0].lower() == "delta")):
+        if format != "DELTA" and (format or not is_path(name)):
             return None
         return _statement(reader, CreateTableStatement(name, asked))
 

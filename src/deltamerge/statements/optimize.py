@@ -10,24 +10,25 @@ from dataclasses import dataclass
 from deltamerge.commands.layout.optimize import Optimize, optimize_table
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.sql.reader import Reader
-from deltamerge.statements.named import table_name, table_of
+from deltamerge.statements.target import TableOrPath, table_or_path
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizeStatement:
     """An OPTIMIZE of the table of a name."""
 
-    name: tuple[str, ...]
+    table: TableOrPath
     request: Optimize
 
     def run(self, spark: Session) -> Frame:
         """Optimize and return delta-spark's row: the table's place, and metrics."""
-        return optimize_table(spark, table_of(spark, self.name, "OPTIMIZE"), self.request)
+        log, _ = self.table.opened(spark, "OPTIMIZE")
+        return optimize_table(spark, log, self.request)
 
 
 def parse_optimize(reader: Reader) -> OptimizeStatement:
     """Read what follows OPTIMIZE. Raises ParseError."""
-    name = table_name(reader)
+    table = table_or_path(reader)
     full = reader.take("FULL")
     predicates = (reader.expression("ZORDER"),) if reader.take("WHERE") else ()
     z_order: tuple[str, ...] = ()
@@ -35,7 +36,7 @@ def parse_optimize(reader: Reader) -> OptimizeStatement:
         reader.expect("BY")
         z_order = tuple(reader.listed(reader.name_text)) if reader.sees("(") else _names(reader)
     reader.end()
-    return OptimizeStatement(name, Optimize(predicates, z_order, full))
+    return OptimizeStatement(table, Optimize(predicates, z_order, full))
 
 
 def _names(reader: Reader) -> tuple[str, ...]:

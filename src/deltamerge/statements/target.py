@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.spark.read.catalog import NamedTable, delta_named, target_named
+from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, target_named
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.reader import Reader
@@ -29,18 +29,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TableOrPath:
-    """A table by the parts of its name, or by its path between quotes."""
+    """A table by the parts of its name, delta.`path` among them."""
 
-    name: tuple[str, ...] = ()
-    path: str | None = None
+    name: tuple[str, ...]
 
     def opened(self, spark: Session, operation: str) -> tuple[DeltaLog, str | None]:
         """The table's log, and its whole name where the catalog has it. Raises AnalysisError for what is no Delta table."""
-        if self.path is not None:
-            return open_table(spark, self.path), None
         found = target_named(spark, self.name, operation)
-        by_path = len(self.name) == 2 and self.name[0].lower() == "delta"
-        return open_table(spark, found.location), None if by_path else ".".join(found.name)
+        return open_table(spark, found.location), None if is_path(self.name) else ".".join(found.name)
 
 
 def target_of(reader: Reader, follows: str) -> Target:
@@ -53,4 +49,4 @@ def target_of(reader: Reader, follows: str) -> Target:
 def table_or_path(reader: Reader) -> TableOrPath:
     """A name, or a path between quotes. Raises ParseError."""
     path = reader.string()
-    return TableOrPath(name_parts_of(reader.name_text())) if path is None else TableOrPath(path=path)
+    return TableOrPath(name_parts_of(reader.name_text()) if path is None else ("delta", path))

@@ -14,29 +14,29 @@ from deltamerge.commands.table.describe import frame_of, location_text
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.sql.reader import Reader
-from deltamerge.statements.named import table_name, table_of
+from deltamerge.statements.target import TableOrPath, table_or_path
 
 
 @dataclass(frozen=True, slots=True)
 class Vacuum:
     """A VACUUM, of all that is older than a time in hours, or than the table's own."""
 
-    name: tuple[str, ...]
+    table: TableOrPath
     retention_hours: float | None = None
     dry_run: bool = False
 
     def run(self, spark: Session) -> Frame:
         """Delete and return the table's place; in a dry run the places of what would be deleted."""
-        table = table_of(spark, self.name, "VACUUM")
-        done = vacuum_table(spark, table, self.retention_hours, self.dry_run)
-        root = location_text(table.store.url)
+        log, _ = self.table.opened(spark, "VACUUM")
+        done = vacuum_table(spark, log, self.retention_hours, self.dry_run)
+        root = location_text(log.store.url)
         paths = [f"{root}/{name}" for name in done.names] if self.dry_run else [root]
         return frame_of(spark, pa.table({"path": pa.array(paths, pa.string())}))
 
 
 def parse_vacuum(reader: Reader) -> Vacuum:
     """Read what follows VACUUM. Raises ParseError, AnalysisError for what is not supported."""
-    found = Vacuum(table_name(reader))
+    found = Vacuum(table_or_path(reader))
     seen: set[str] = set()
     while not reader.done and not reader.sees(";"):
         found = _with_modifier(reader, found, seen)

@@ -56,7 +56,7 @@ def test_queries_before_statements() -> None:
 
 def test_describe() -> None:
     assert parse_history(behind(2, "DESCRIBE HISTORY t LIMIT 3")) == DescribeHistory(TableOrPath(("t",)), 3)
-    assert parse_history(behind(2, "DESC HISTORY 'it\\'s';")) == DescribeHistory(TableOrPath(path="it's"))
+    assert parse_history(behind(2, "DESC HISTORY 'it\\'s';")) == DescribeHistory(TableOrPath(("delta", "it's")))
     assert parse_detail(behind(2, "DESC DETAIL delta.`/p`")) == DescribeDetail(TableOrPath(("delta", "/p")))
     assert parse_history(behind(2, "DESCRIBE HISTORY")) is None  # a table of that name
     assert parse_detail(behind(2, "DESCRIBE DETAIL")) is None

@@ -32,7 +32,7 @@ from deltamerge.protocol.table.features import asked_features, check_writable, n
 from deltamerge.protocol.table.identity import with_later_marks
 from deltamerge.protocol.table.known_properties import checked, is_of_protocol
 from deltamerge.protocol.table.row_tracking import COLUMN_NAMES, with_column_names
-from deltamerge.spark.read.catalog import sql_name, table_named
+from deltamerge.spark.read.catalog import is_path, sql_name, table_named
 from deltamerge.spark.read.register import default_location, is_listed, register, registrar, whole_name
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name
@@ -64,7 +64,7 @@ def clone_table(spark: Session, request: Clone) -> tuple[DeltaLog, dict[str, int
     Raises AnalysisError for a target that can't be, UnsupportedTableError for one that has rows.
     """
     target = request.target
-    if len(target) == 2 and target[0].lower() == "delta":
+    if is_path(target):
         check_path(target[1], request.location)
         log = open_table(spark, target[1])
         return log, _cloned(spark, log, request)

@@ -12,7 +12,7 @@ from deltamerge.commands.table.create import CreateTable, Creation, already_exis
 from deltamerge.commands.table.definition import TableDefinition
 from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.spark.read.catalog import sql_name, table_named
+from deltamerge.spark.read.catalog import is_path, sql_name, table_named
 from deltamerge.spark.read.register import default_location, is_listed, register, registrar, whole_name
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark
@@ -35,7 +35,7 @@ class CreateNamed:
     @property
     def path(self) -> str | None:
         """The path that the name is; None for a name of the catalog."""
-        return self.name[1] if len(self.name) == 2 and self.name[0].lower() == "delta" else None
+        return self.name[1] if is_path(self.name) else None
 
 
 def create_named(spark: Session, request: CreateNamed) -> DeltaLog:

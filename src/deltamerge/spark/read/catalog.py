@@ -71,7 +71,7 @@ def target_named(spark: Session, name: Sequence[str], operation: str) -> NamedTa
 
 def delta_named(spark: Session, name: Sequence[str]) -> NamedTable | NotDelta:
     """The Delta table of this name, or why it is a view's or another format's. Raises AnalysisError for what is not there."""
-    if len(name) == 2 and name[0].lower() == "delta":
+    if is_path(name):
         return NamedTable(name[1], (_CATALOG, *name), is_read_by_spark=False)
     found = _listed(spark, name)
     if found.is_delta and found.location is not None:
@@ -115,6 +115,11 @@ def named_frame(spark: Session, name: Sequence[str]) -> tuple[Frame, tuple[str, 
     if found is None:
         return table_frame(spark, sql_name(name)), ()
     return snapshot_frame(spark, snapshot_at(spark, found.location)), found.name
+
+
+def is_path(name: Sequence[str]) -> bool:
+    """Whether a name is delta.`path`."""
+    return len(name) == 2 and name[0].lower() == "delta"
 
 
 def sql_name(name: Sequence[str]) -> str:
