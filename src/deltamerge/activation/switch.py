@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession
 
+from deltamerge.activation.catalog import METHODS
 from deltamerge.activation.patches import put_back, replace_attribute
 from deltamerge.activation.reader import table_of_session, with_delta
 from deltamerge.activation.sessions import Scope, make_active, make_inactive, scope_of
@@ -31,7 +32,7 @@ log = logging.getLogger("deltamerge.activation")
 
 @catchable
 def activate(spark: SparkSession) -> None:
-    """Have `spark.sql`, `spark.table`, `spark.read`, `df.write` and `df.writeTo` answer for Delta tables by this library.
+    """Have `spark.sql`, `.table`, `.read`, `.catalog`, `df.write` and `df.writeTo` answer for Delta tables by this library.
 
     All else stays Spark's.
 
@@ -48,6 +49,8 @@ def activate(spark: SparkSession) -> None:
         frames = type(spark.range(0))
         replace_attribute(frames, "write", _write)
         replace_attribute(frames, "writeTo", _write_to)
+        for name, make in METHODS.items():
+            replace_attribute(type(spark.catalog), name, make)
     if scope is Scope.MERGE:
         log.warning("The session has delta-spark's extension: deltamerge answers MERGE, all else is left to delta-spark.")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from deltamerge.activation.saving import save_as_table
 from deltamerge.activation.writing import Told
 from deltamerge.commands.rows.request import WriteRequest
 from deltamerge.commands.rows.write import write_table
@@ -42,6 +43,12 @@ def written_by_name(frame: Frame, name: str, plain: Callable[[], None], write: C
             if error.condition != NO_SOURCE:
                 raise
     return write(target_named(frame.sparkSession, parts or (name,), operation).location)
+
+
+def is_delta(frame: Frame, format: str | None) -> bool:
+    """Whether a format, or the session's own if none is given, is Delta's."""
+    chosen = format or frame.sparkSession.conf.get(_DEFAULT_FORMAT, None) or ""
+    return chosen.lower() == "delta"
 
 
 class Telling:
@@ -166,14 +173,10 @@ class Writing(Telling):
 
     @catchable
     def _save_table(self, name: str) -> None:
-        parts = name_parts_of(name) or (name,)
-        spark, told = self.deltamerge_frame.sparkSession, self.deltamerge_told
-        self._into_table(target_named(spark, parts, "WRITE").location, told.request())
+        save_as_table(self.deltamerge_frame, self.deltamerge_told, name_parts_of(name) or (name,))
 
     def _is_delta(self, format: str | None) -> bool:
-        session = self.deltamerge_frame.sparkSession
-        chosen = format or self.deltamerge_format or session.conf.get(_DEFAULT_FORMAT, None) or ""
-        return chosen.lower() == "delta"
+        return is_delta(self.deltamerge_frame, format or self.deltamerge_format)
 
 
 def _names(given: tuple[Any, ...]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from deltamerge.commands.rows.request import WriteRequest, request_of
 from deltamerge.errors import InvalidArgumentError
 
 _STORES = ("fs.", "dfs.")
+_LOCATION, _COMMENT = "location", "comment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,23 @@ class Told:
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     buckets: bool = False
+    table_properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> str | None:
-        """The option `path`."""
-        return next((value for name, value in self.options.items() if name.lower() == "path"), None)
+        """The option `path`, or the property `location`."""
+        given = next((value for name, value in self.options.items() if name.lower() == "path"), None)
+        return self.table_properties.get(_LOCATION) if given is None else given
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of a table that is made."""
+        return {name: value for name, value in self.table_properties.items() if name not in (_LOCATION, _COMMENT)}
+
+    @property
+    def comment(self) -> str | None:
+        """What a table that is made is said to hold."""
+        return self.table_properties.get(_COMMENT)
 
     @property
     def stores(self) -> Mapping[str, str] | None:

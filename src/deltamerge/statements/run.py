@@ -27,6 +27,8 @@ from deltamerge.statements.alter_table import parse_alter_table, parse_comment, 
 from deltamerge.statements.create_table import parser_of
 from deltamerge.statements.delete import parse_delete
 from deltamerge.statements.describe import parse_detail, parse_history
+from deltamerge.statements.describe_table import parse_describe, parse_show_columns
+from deltamerge.statements.drop_table import parse_drop, parse_truncate
 from deltamerge.statements.insert import parse_insert
 from deltamerge.statements.optimize import parse_optimize
 from deltamerge.statements.queries import run_query, run_unread
@@ -55,6 +57,11 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("ALTER", "TABLE"): parse_alter_table,
     ("SHOW", "TBLPROPERTIES"): parse_show_properties,
     ("COMMENT", "ON", "TABLE"): parse_comment,
+    ("DESCRIBE",): parse_describe,
+    ("DESC",): parse_describe,
+    ("SHOW", "COLUMNS"): parse_show_columns,
+    ("DROP", "TABLE"): parse_drop,
+    ("TRUNCATE", "TABLE"): parse_truncate,
 }
 # Those that Spark may answer for tables of other formats.
 _OF_OTHERS = (
@@ -65,9 +72,30 @@ _OF_OTHERS = (
     ("ALTER", "TABLE"),
     ("SHOW", "TBLPROPERTIES"),
     ("COMMENT", "ON", "TABLE"),
+    ("DESCRIBE",),
+    ("DESC",),
+    ("SHOW", "COLUMNS"),
+    ("DROP", "TABLE"),
+    ("TRUNCATE", "TABLE"),
 )
 # What else may stand before the table's name.
-_BEFORE_NAME = ("INSERT", "UPDATE", "DELETE", "FROM", "WITH", "SCHEMA", "EVOLUTION", "INTO", "OVERWRITE", "TABLE")
+_BEFORE_NAME = (
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "FROM",
+    "WITH",
+    "SCHEMA",
+    "EVOLUTION",
+    "INTO",
+    "OVERWRITE",
+    "TABLE",
+    "EXTENDED",
+    "FORMATTED",
+    "IF",
+    "EXISTS",
+    "IN",
+)
 
 
 def run_sql(spark: Session, text: str, arguments: Arguments | None = None, values: Mapping[str, Any] | None = None) -> Frame:

@@ -27,6 +27,7 @@ class WriteRequest:
     `partition_overwrite` is `dynamic` to overwrite only partitions that get rows, None leaves it to the session.
     A write whose `txn_id`, or a newer one of the same application, is in the table already is skipped.
     `by_position` takes the data's columns in the table's order, whatever their names.
+    `managed` is known where `saveAsTable` writes a table of the catalog: whether its folder is the catalog's, as history says it.
     """
 
     mode: str = "error"
@@ -40,6 +41,7 @@ class WriteRequest:
     user_metadata: str | None = None
     txn_id: TxnId | None = None
     by_position: bool = False
+    managed: bool | None = None
 
     @property
     def overwrites(self) -> bool:

@@ -142,7 +142,7 @@ def _written(plan: WritePlan, head: Sequence[Action] = ()) -> Committed:
         txn_id = request.txn_id
         read = gone.read if txn_id is None else replace(gone.read, app_ids=frozenset([txn_id.application]))
         actions = [*txn_actions(txn_id), *head, *gone.removed, *actions_of(plan, files)]
-        proposal = Proposal("WRITE", actions, read, plan.parameters, metrics, request.user_metadata, engine_name(spark))
+        proposal = Proposal(plan.operation, actions, read, plan.parameters, metrics, request.user_metadata, engine_name(spark))
         committed = commit(snapshot, proposal)
     after_commit(committed.snapshot)
     return committed

@@ -32,6 +32,8 @@ from deltamerge.spark.stages.target import write_spec
 from deltamerge.spark.stages.writing import by_position, data_frame, laid_out
 from deltamerge.worker.write.feed import change_file_spec
 
+# What history says of an overwrite by saveAsTable, of a table that is there as of a new one.
+CREATED, SAVED_ANEW = "CREATE OR REPLACE TABLE AS SELECT", {"isV1SaveAsTableOverwrite": "true"}
 _PARTITION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -60,17 +62,43 @@ class WritePlan:
         return replace(found, checks=(*found.checks, *self.extra))
 
     @property
+    def operation(self) -> str:
+        """What history calls the write."""
+        return CREATED if self._is_saved_anew else "WRITE"
+
+    @property
     def parameters(self) -> Mapping[str, object]:
         """What history says of the write, as delta-spark names it."""
         request = self.request
-        found: dict[str, object] = {
-            "mode": {"error": "ErrorIfExists", "errorifexists": "ErrorIfExists"}.get(request.mode, request.mode.capitalize()),
-            "partitionBy": json.dumps(list(request.partition_by), separators=(",", ":")),
-        }
+        found: dict[str, object] = (
+            self._of_saved
+            if self._is_saved_anew
+            else {
+                "mode": {"error": "ErrorIfExists", "errorifexists": "ErrorIfExists"}.get(request.mode, request.mode.capitalize()),
+                "partitionBy": json.dumps(list(request.partition_by), separators=(",", ":")),
+            }
+        )
         if request.replace_where is not None:
             found["predicate"] = request.replace_where
         said = {"isDynamicPartitionOverwrite": self.dynamic, "canOverwriteSchema": request.overwrite_schema}
         return {**found, **{name: True for name, is_so in {**said, "canMergeSchema": self.merges}.items() if is_so}}
+
+    @property
+    def _is_saved_anew(self) -> bool:
+        request = self.request
+        return request.managed is not None and request.overwrites and request.replace_where is None
+
+    @property
+    def _of_saved(self) -> dict[str, object]:
+        metadata = self.after.metadata
+        return {
+            "partitionBy": json.dumps(list(metadata.partition_columns), separators=(",", ":")),
+            "clusterBy": json.dumps(list(self.request.cluster_by), separators=(",", ":")),
+            "description": metadata.description,
+            "isManaged": str(self.request.managed).lower(),
+            "properties": json.dumps(dict(metadata.configuration), separators=(",", ":")),
+            **SAVED_ANEW,
+        }
 
 
 @dataclass(frozen=True)

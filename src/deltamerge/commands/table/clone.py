@@ -13,7 +13,7 @@ from urllib.parse import quote
 import numpy as np
 
 from deltamerge.commands.table.create import already_exists, check_empty, existing
-from deltamerge.commands.table.create_named import check_listed, check_path
+from deltamerge.commands.table.create_named import check_listed, check_path, made_by_name
 from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.log.commit.clustering import clustering_changes
 from deltamerge.log.commit.conflict import ReadSet
@@ -33,7 +33,7 @@ from deltamerge.protocol.table.identity import with_later_marks
 from deltamerge.protocol.table.known_properties import checked, is_of_protocol
 from deltamerge.protocol.table.row_tracking import COLUMN_NAMES, with_column_names
 from deltamerge.spark.read.catalog import is_path, sql_name, table_named
-from deltamerge.spark.read.register import default_location, is_listed, register, registrar, whole_name
+from deltamerge.spark.read.register import is_listed, whole_name
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name
 from deltamerge.spark.session.storage import open_table
@@ -74,11 +74,9 @@ def clone_table(spark: Session, request: Clone) -> tuple[DeltaLog, dict[str, int
         check_listed(name, found, None if request.keeps else request.location)
         log = open_table(spark, found)
         return log, _cloned(spark, log, request)
-    location = request.location or default_location(spark, name)
-    by, log = registrar(spark, request.source.schema), open_table(spark, location)
-    done = _cloned(spark, log, request)
-    register(by, name, location)
-    return log, done
+    return made_by_name(
+        spark, name, request.location, request.source.schema, lambda log, is_managed: _cloned(spark, log, request)
+    )
 
 
 def _cloned(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -26,6 +26,8 @@ from deltamerge.log.replay.files import FileSet, Mask, add_files
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.merge.commit import txn_actions
+from deltamerge.merge.statement.clauses import TxnId
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.actions import Action, AddFile
 from deltamerge.protocol.table.constraints import constraints_of
@@ -66,7 +68,8 @@ class CreateTable:
     """A table to be made. `query` are its rows, from which it then has its columns; `name` is how errors call it.
 
     `adopts` says that a table which lies there is taken as it is if it is as the definition says: its name is new. Rows of a
-    query are never left out for it.
+    query are never left out for it. `is_managed` says that its folder is the catalog's. History has `told` and `user_metadata`,
+    too; `txn_id` tells later runs that the rows were written.
     """
 
     definition: TableDefinition
@@ -74,6 +77,10 @@ class CreateTable:
     name: str
     query: Frame | None = None
     adopts: bool = False
+    is_managed: bool = False
+    told: Mapping[str, str] = field(default_factory=dict)
+    user_metadata: str | None = None
+    txn_id: TxnId | None = None
 
 
 def create_table(spark: Session, log: DeltaLog, request: CreateTable, before: Snapshot | None) -> int | None:
@@ -172,6 +179,7 @@ def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settl
     now = int(time.time() * 1000)
     changes_protocol = before is None or before.protocol != table.protocol
     actions: list[Action] = [
+        *txn_actions(request.txn_id),
         *([table.protocol] if changes_protocol else []),
         table.metadata,
         *table.domains,
@@ -185,7 +193,8 @@ def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settl
         actions=actions,
         read=read,
         parameters=_parameters(request, table),
-        metrics={} if request.query is None else _metrics(added, old, before is not None),
+        metrics={} if request.query is None else _metrics(added, old, request.creation.replaces),
+        user_metadata=request.user_metadata,
         engine=engine_name(spark),
     )
     with discarding(on, [decode_path(file.path) for file in added]):
@@ -202,8 +211,9 @@ def _parameters(request: CreateTable, table: Settled) -> dict[str, str | None]:
         "partitionBy": json.dumps(list(table.metadata.partition_columns)),
         "clusterBy": json.dumps(clustered, separators=(",", ":")),
         "description": table.metadata.description,
-        "isManaged": "false",
+        "isManaged": str(request.is_managed).lower(),
         "properties": json.dumps(dict(table.metadata.configuration), separators=(",", ":")),
+        **request.told,
     }
 
 

@@ -5,25 +5,31 @@ Source: delta-spark's DeltaCatalog and CreateDeltaTableCommand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from deltamerge.commands.table.create import CreateTable, Creation, already_exists, create_table, existing
+from deltamerge.commands.table.create import CreateTable, Creation, already_exists, check_empty, create_table, existing
 from deltamerge.commands.table.definition import TableDefinition
 from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.merge.statement.clauses import TxnId
+from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.read.catalog import is_path, sql_name, table_named
-from deltamerge.spark.read.register import default_location, is_listed, register, registrar, whole_name
+from deltamerge.spark.read.register import default_location, is_listed, register, registrar, unregister, whole_name
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.session.storage import open_table
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class CreateNamed:
     """A table to be made: the parts of its name, delta.`path` among them, and where it lies if that is said.
 
-    `query` gives the rows, once it is known which version of the table is replaced: the query may read the table.
+    `query` gives the rows, once it is known which version of the table is replaced: the query may read the table. The others are
+    as in `CreateTable`.
     """
 
     name: tuple[str, ...]
@@ -31,6 +37,9 @@ class CreateNamed:
     definition: TableDefinition
     location: str | None = None
     query: Callable[[], Frame] | None = None
+    told: Mapping[str, str] = field(default_factory=dict)
+    user_metadata: str | None = None
+    txn_id: TxnId | None = None
 
     @property
     def path(self) -> str | None:
@@ -76,7 +85,7 @@ def check_listed(name: tuple[str, ...], found: str, location: str | None) -> Non
 def _by_name(spark: Session, request: CreateNamed) -> DeltaLog:
     name = whole_name(spark, request.name)
     if is_listed(spark, name):
-        return _listed(spark, request)
+        return _listed(spark, request, name)
     if request.creation is Creation.REPLACE:
         raise AnalysisError(
             "TABLE_OR_VIEW_NOT_FOUND",
@@ -84,37 +93,64 @@ def _by_name(spark: Session, request: CreateNamed) -> DeltaLog:
             parameters={"relationName": sql_name(name)},
             hint="To make it, create it: CREATE OR REPLACE TABLE, or DeltaTable.createOrReplace.",
         )
-    location = request.location or default_location(spark, name)
-    log = open_table(spark, location)
-    before = existing(log)
+    before = existing(open_table(spark, request.location or default_location(spark, name)))
     rows = None if request.query is None else request.query()
-    by = registrar(spark, request.definition.columns if rows is None else from_spark(rows.schema))
-    create_table(spark, log, _wanted(request, rows, adopts=True), before)
-    register(by, name, location)
+    columns = request.definition.columns if rows is None else from_spark(rows.schema)
+
+    def make(log: DeltaLog, is_managed: bool) -> None:
+        create_table(spark, log, _wanted(request, rows, adopts=True, is_managed=is_managed), before)
+
+    log, _ = made_by_name(spark, name, request.location, columns, make)
     return log
 
 
-def _listed(spark: Session, request: CreateNamed) -> DeltaLog:
+def made_by_name(
+    spark: Session, name: tuple[str, ...], location: str | None, columns: StructType, make: Callable[[DeltaLog, bool], T]
+) -> tuple[DeltaLog, T]:
+    """Make a table under a new name with its database, and return its log and what `make` returns.
+
+    It is the catalog's own, which deletes its folder with it, unless somebody says where it lies or a table lies there already.
+    The catalog takes it as its own only while the folder is empty: before `make`. Raises AnalysisError, and what `make` raises.
+    """
+    by, log = registrar(spark, columns), open_table(spark, location or default_location(spark, name))
+    if location is not None or by is spark or log.exists():  # where Spark knows the format, its catalog may write the table
+        done = make(log, False)
+        register(by, name, location or log.store.url)
+        return log, done
+    check_empty(log)
+    register(by, name)
+    try:
+        return log, make(log, True)
+    except BaseException:
+        if not log.exists():  # else another one has made it meanwhile
+            unregister(by, name)
+        raise
+
+
+def _listed(spark: Session, request: CreateNamed, name: tuple[str, ...]) -> DeltaLog:
     """A table that the catalog has, left as it is or replaced where it lies."""
     if request.creation is Creation.CREATE:
         raise already_exists(sql_name(request.name))
-    found = table_named(spark, request.name).location
+    found = table_named(spark, name)
     if not request.creation.replaces:
-        return open_table(spark, found)
-    check_listed(request.name, found, request.location)
-    return _made(spark, request, found)
+        return open_table(spark, found.location)
+    check_listed(request.name, found.location, request.location)
+    return _made(spark, request, found.location, found.is_managed)
 
 
-def _made(spark: Session, request: CreateNamed, location: str) -> DeltaLog:
+def _made(spark: Session, request: CreateNamed, location: str, is_managed: bool = False) -> DeltaLog:
     log = open_table(spark, location)
     before = existing(log)
     rows = None if request.query is None else request.query()
-    create_table(spark, log, _wanted(request, rows), before)
+    create_table(spark, log, _wanted(request, rows, is_managed=is_managed), before)
     return log
 
 
-def _wanted(request: CreateNamed, rows: Frame | None, adopts: bool = False) -> CreateTable:
-    return CreateTable(request.definition, request.creation, sql_name(request.name), rows, adopts)
+def _wanted(request: CreateNamed, rows: Frame | None, adopts: bool = False, is_managed: bool = False) -> CreateTable:
+    definition, name = request.definition, sql_name(request.name)
+    return CreateTable(
+        definition, request.creation, name, rows, adopts, is_managed, request.told, request.user_metadata, request.txn_id
+    )
 
 
 def _plain(location: str) -> str:

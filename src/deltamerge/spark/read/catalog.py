@@ -23,12 +23,13 @@ _HINT = "Name a Delta table of the session's catalog, or a path as delta.`path`.
 class NamedTable:
     """Where a Delta table lies, and all parts of its name: its columns are qualified by them.
 
-    Whether this session's Spark has what it needs to read it.
+    Whether this session's Spark has what it needs to read it, and whether the catalog deletes the folder with the table.
     """
 
     location: str
     name: tuple[str, ...]
     is_read_by_spark: bool
+    is_managed: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def delta_named(spark: Session, name: Sequence[str]) -> NamedTable | NotDelta:
         return NamedTable(name[1], (_CATALOG, *name), is_read_by_spark=False)
     found = _listed(spark, name)
     if found.is_delta and found.location is not None:
-        return NamedTable(found.location, found.name, found.is_read_by_spark)
+        return NamedTable(found.location, found.name, found.is_read_by_spark, found.is_managed)
     if found.is_view:
         return NotDelta("it is a view.", _HINT)
     if found.location is None or not _is_delta_folder(spark, found.location):

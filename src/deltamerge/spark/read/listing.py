@@ -22,7 +22,7 @@ _IN_PATTERN = re.compile(r"\w", re.ASCII)
 class Listed:
     """A table or view as its catalog lists it: its name with all of its parts, its format in lower case, where it lies.
 
-    Whether this session's Spark knows the format.
+    Whether this session's Spark knows the format, and whether the catalog deletes the folder with the table.
     """
 
     name: tuple[str, ...]
@@ -30,6 +30,7 @@ class Listed:
     location: str | None = None
     is_view: bool = False
     is_read_by_spark: bool = True
+    is_managed: bool = False
 
     @property
     def is_delta(self) -> bool:
@@ -78,7 +79,6 @@ def _listed(name: Sequence[str], details: Mapping[str, str], location: str | Non
     if not all(whole):
         plain = _PLAIN.fullmatch(details.get("Name", ""))
         whole = plain.groups() if plain else tuple(name)
-    is_view = (
-        not details or "View Text" in details or details.get("Type", "").upper() == "VIEW"
-    )  # of a temporary one it may say nothing
-    return Listed(whole, details.get("Provider", "").lower(), location or None, is_view)
+    kind = details.get("Type", "").upper()
+    is_view = not details or "View Text" in details or kind == "VIEW"  # of a temporary one it may say nothing
+    return Listed(whole, details.get("Provider", "").lower(), location or None, is_view, is_managed=kind == "MANAGED")

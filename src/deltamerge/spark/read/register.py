@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSource
@@ -22,6 +23,8 @@ from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.plain import plain_reader, plain_sql
 from deltamerge.spark.session.schema import nullable_schema
 
+# On Spark Connect each takes a request to make, and has to be closed.
+_OTHERS: WeakKeyDictionary[Session, Session] = WeakKeyDictionary()
 _HINT = "Give the table's location and use it by its path, as delta.`path`."
 
 
@@ -75,13 +78,24 @@ def registrar(spark: Session, schema: StructType) -> Session:
     return spark
 
 
-def register(by: Session, name: Sequence[str], location: str) -> None:
+def register(by: Session, name: Sequence[str], location: str | None = None) -> None:
     """Have the catalog list the Delta table at `location` under a name with its database, as one that is not its own to delete.
 
-    Raises AnalysisError for a name that it does not take.
+    Without a location it is the catalog's own, in an empty folder that it makes. Raises AnalysisError for a name that it does not
+    take.
+    """
+    place = "" if location is None else f" LOCATION '{_escaped(location)}'"
+    with asking(by):
+        plain_sql(by, f"CREATE TABLE {sql_name(name)} USING delta{place}")
+
+
+def unregister(by: Session, name: Sequence[str], purges: bool = False) -> None:
+    """Have the catalog forget a Delta table by its name with its database, and delete its folder if that is its own.
+
+    Raises AnalysisError.
     """
     with asking(by):
-        plain_sql(by, f"CREATE TABLE {sql_name(name)} USING delta LOCATION '{_escaped(location)}'")
+        plain_sql(by, f"DROP TABLE {sql_name(name)}{' PURGE' if purges else ''}")
 
 
 def _escaped(location: str) -> str:
@@ -101,7 +115,7 @@ def _knowing(spark: Session, columns: T.StructType) -> Session:
 
     given: Any = spark
     try:
-        other: Session = given.newSession()
+        other: Session = _OTHERS[spark] if spark in _OTHERS else given.newSession()
     except Exception as error:  # a Connect client before PySpark 4.3 has no such method
         raise AnalysisError(
             NO_SOURCE,
@@ -109,4 +123,5 @@ def _knowing(spark: Session, columns: T.StructType) -> Session:
             hint=f"{_HINT} deltamerge.activate(spark) tells Spark of the format.",
         ) from error
     other.dataSource.register(Delta)
+    _OTHERS[spark] = other
     return other

@@ -12,7 +12,7 @@ from deltamerge.spark.read.listing import Listed, described, pattern, shown
 STORAGE = "Serde Library: org.apache\nInputFormat: org.apache\nPartition Provider: Catalog\n"
 NAMES = "Catalog: spark_catalog\nDatabase: db\nTable: t\nOwner: me\n"
 MANAGED = f"{NAMES}Type: MANAGED\nProvider: delta\nLocation: file:/w/t\n{STORAGE}"
-TABLE = Listed(("spark_catalog", "db", "t"), "delta", "file:/w/t", is_read_by_spark=False)
+TABLE = Listed(("spark_catalog", "db", "t"), "delta", "file:/w/t", is_read_by_spark=False, is_managed=True)
 
 
 def row(text: str = MANAGED, name: str = "t", temporary: bool = False) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def test_what_is_not_surely_the_table_is_none(rows: list[dict[str, Any]]) -> Non
 
 def test_of_names_that_differ_by_case_the_exact_one_counts() -> None:
     assert shown(("T",), [row(name="t"), row(MANAGED.replace("/w/t", "/w/T"), "T")]) == Listed(
-        TABLE.name, "delta", "file:/w/T", is_read_by_spark=False
+        TABLE.name, "delta", "file:/w/T", is_read_by_spark=False, is_managed=True
     )
 
 

@@ -1,0 +1,83 @@
+"""`DROP TABLE [IF EXISTS] name [PURGE]` and `TRUNCATE TABLE name` of Delta tables. Source: delta-spark's DeltaCatalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deltamerge.commands.rows.dml import delete_rows
+from deltamerge.errors import AnalysisError
+from deltamerge.protocol.schema.types import StructType
+from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, sql_name
+from deltamerge.spark.read.register import registrar, unregister, whole_name
+from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.rows import no_rows
+from deltamerge.spark.sql.reader import Reader
+from deltamerge.statements.clauses import any_name
+from deltamerge.statements.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """A table to be forgotten by the catalog, with its folder where that is the catalog's own."""
+
+    name: tuple[str, ...]
+    purges: bool = False
+
+    def run(self, spark: Session) -> Frame | None:
+        """No rows; None for what is no Delta table, or is not there: Spark says so, or drops it."""
+        if is_path(self.name):
+            raise AnalysisError(
+                "DELTA_OPERATION_NOT_ALLOWED",
+                f"Operation not allowed: DROP TABLE {sql_name(self.name)} names no table of the catalog, but a path.",
+                parameters={"operation": "DROP TABLE"},
+                hint="Delete the folder, or empty the table: DELETE FROM, then VACUUM.",
+            )
+        try:
+            found = delta_named(spark, self.name)
+        except AnalysisError:
+            return None
+        if not isinstance(found, NamedTable) or found.is_read_by_spark:
+            return None
+        unregister(registrar(spark, StructType(())), whole_name(spark, found.name), self.purges)
+        return no_rows(spark)
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    """A table that loses all of its rows."""
+
+    name: tuple[str, ...]
+    has_partition: bool = False
+
+    def run(self, spark: Session) -> Frame | None:
+        """No rows; None for what is no Delta table."""
+        found = Target(self.name).opened(spark)
+        if found is None:
+            return None
+        log, qualifier = found
+        if self.has_partition:
+            raise AnalysisError(
+                "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED",
+                "Operation not allowed: TRUNCATE TABLE on Delta tables does not support partition predicates.",
+                hint="DELETE FROM table WHERE .. deletes some rows.",
+            )
+        delete_rows(spark, log, None, qualifier)
+        return no_rows(spark)
+
+
+def parse_drop(reader: Reader) -> DropTable:
+    """What follows DROP TABLE. Raises ParseError."""
+    if reader.take("IF"):
+        reader.expect("EXISTS")
+    name, purges = any_name(reader), reader.take("PURGE")
+    reader.end()
+    return DropTable(name, purges)
+
+
+def parse_truncate(reader: Reader) -> TruncateTable:
+    """What follows TRUNCATE TABLE. Raises ParseError."""
+    name, has_partition = any_name(reader), reader.sees("PARTITION")
+    if has_partition:
+        reader.rest()
+    reader.end()
+    return TruncateTable(name, has_partition)

@@ -1,0 +1,159 @@
+"""Tables of the catalog that DataFrames make, and what statements and `spark.catalog` say of them and do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import deltamerge
+from deltamerge.tables import DeltaTable
+
+pytestmark = pytest.mark.local  # a catalog's own tables are in its warehouse
+
+
+@pytest.fixture
+def active(spark: SparkSession) -> Iterator[SparkSession]:
+    deltamerge.activate(spark)
+    try:
+        spark.newSession()
+    except Exception:  # a Connect client before PySpark 4.3 has no such method: the catalog takes no tables
+        deltamerge.deactivate(spark)
+        pytest.skip("this session can't make another one with its catalog")
+    yield spark
+    for row in spark.sql("SHOW TABLES LIKE 'made_*'").collect():
+        spark.sql(f"DROP TABLE {row.tableName}")
+    deltamerge.deactivate(spark)
+
+
+@pytest.fixture
+def rows(active: SparkSession) -> DataFrame:
+    return active.range(3).selectExpr("id", "int(id % 2) AS p")
+
+
+def told(spark: SparkSession, name: str) -> tuple[str, str | None]:
+    """What history calls the last commit of a table, and its isManaged."""
+    row = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()
+    return row.operation, row.operationParameters.get("isManaged")
+
+
+def place(spark: SparkSession, name: str) -> Path:
+    found = {row.col_name: row.data_type for row in spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
+    return Path(found["Location"].removeprefix("file:"))
+
+
+def condition(action: Callable[[], Any]) -> str | None:
+    with pytest.raises(PySparkException) as caught:
+        action()
+    return caught.value.getCondition()
+
+
+def test_save_as_table(active: SparkSession, rows: DataFrame) -> None:
+    def write(mode: str = "error") -> Any:
+        return rows.write.format("delta").mode(mode)
+
+    write().partitionBy("p").option("delta.appendOnly", "false").option("userMetadata", "why").saveAsTable("made_t")
+    assert told(active, "made_t") == ("CREATE TABLE AS SELECT", "true")
+    assert active.sql("DESCRIBE HISTORY made_t").first().userMetadata == "why"
+    detail = active.sql("DESCRIBE DETAIL made_t").first()
+    assert (detail.partitionColumns, detail.properties) == (["p"], {"delta.appendOnly": "false"})
+    assert condition(lambda: write().saveAsTable("made_t")) == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    write("ignore").saveAsTable("made_t")
+    assert active.table("made_t").count() == 3
+    write("append").saveAsTable("made_t")
+    assert active.table("made_t").count() == 6
+    rows.limit(1).write.format("delta").mode("overwrite").saveAsTable("made_t")
+    assert told(active, "made_t") == ("CREATE OR REPLACE TABLE AS SELECT", "true")
+    detail = active.sql("DESCRIBE DETAIL made_t").first()
+    assert (active.table("made_t").count(), detail.partitionColumns) == (1, ["p"])
+    assert condition(lambda: write("overwrite").option("path", "/elsewhere").saveAsTable("made_t")) == (
+        "DELTA_TABLE_LOCATION_MISMATCH"
+    )
+
+
+def test_a_table_at_a_place(active: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
+    rows.write.format("delta").option("path", str(tmp_path / "t")).clusterBy("p").saveAsTable("made_t")
+    assert told(active, "made_t") == ("CREATE TABLE AS SELECT", "false")
+    assert active.sql("DESCRIBE DETAIL made_t").first().clusteringColumns == ["p"]
+    active.sql("DROP TABLE made_t")
+    assert DeltaTable.isDeltaTable(active, str(tmp_path / "t"))
+    taken = rows.write.format("delta").option("path", str(tmp_path / "t"))
+    assert condition(lambda: taken.saveAsTable("made_t")) == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+    assert not active.catalog.tableExists("made_t")
+    taken.mode("overwrite").saveAsTable("made_t")
+    assert active.sql("DESCRIBE HISTORY made_t").count() == 2
+    assert active.table("made_t").count() == 3
+
+
+def test_write_to(active: SparkSession, rows: DataFrame) -> None:
+    def write(frame: DataFrame = rows) -> Any:
+        return frame.writeTo("made_t").using("delta")
+
+    assert condition(lambda: write().replace()) == "TABLE_OR_VIEW_NOT_FOUND"
+    write().partitionedBy(F.col("p")).tableProperty("delta.appendOnly", "false").tableProperty("comment", "c").create()
+    assert told(active, "made_t") == ("CREATE TABLE AS SELECT", "true")
+    detail = active.sql("DESCRIBE DETAIL made_t").first()
+    assert (detail.partitionColumns, detail.properties, detail.description) == (["p"], {"delta.appendOnly": "false"}, "c")
+    assert condition(lambda: write().create()) == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    write(active.table("made_t").select((F.col("id") + 10).alias("id"))).replace()
+    assert told(active, "made_t") == ("REPLACE TABLE AS SELECT", "true")
+    assert sorted(row.id for row in active.table("made_t").collect()) == [10, 11, 12]
+    write().createOrReplace()
+    assert told(active, "made_t") == ("CREATE OR REPLACE TABLE AS SELECT", "true")
+    years = write().partitionedBy(F.partitioning.years("id"))
+    assert condition(years.createOrReplace) == "DELTA_OPERATION_NOT_ALLOWED"
+
+
+def test_a_failed_table_leaves_nothing(active: SparkSession, rows: DataFrame) -> None:
+    failing = rows.withColumn("x", F.raise_error(F.lit("no")).cast("int"))
+    with pytest.raises(PySparkException):
+        failing.write.format("delta").saveAsTable("made_t")
+    assert not active.catalog.tableExists("made_t")
+    rows.write.format("delta").saveAsTable("made_t")
+    assert active.table("made_t").count() == 3
+
+
+def test_dropping_deletes_what_is_the_catalogs_own(active: SparkSession) -> None:
+    active.sql("CREATE TABLE made_t USING delta AS SELECT 1 AS id")
+    folder = place(active, "made_t")
+    assert folder.exists()
+    active.sql("DROP TABLE made_t")
+    assert not folder.exists()
+    assert condition(lambda: active.sql("DROP TABLE made_t").collect()) == "TABLE_OR_VIEW_NOT_FOUND"
+    active.sql("DROP TABLE IF EXISTS made_t")
+    assert condition(lambda: active.sql("DROP TABLE delta.`/some/path`")) == "DELTA_OPERATION_NOT_ALLOWED"
+
+
+def test_what_is_said_of_a_table(active: SparkSession) -> None:
+    active.sql("CREATE TABLE made_t (id INT COMMENT 'key', p STRING) USING delta PARTITIONED BY (p)")
+    described = [tuple(row) for row in active.sql("DESCRIBE TABLE made_t").collect()]
+    assert described == [
+        ("id", "int", "key"),
+        ("p", "string", None),
+        ("# Partition Information", "", ""),
+        ("# col_name", "data_type", "comment"),
+        ("p", "string", None),
+    ]
+    assert ("Type", "MANAGED", "") in [tuple(row) for row in active.sql("DESC EXTENDED made_t").collect()]
+    assert [row.info_value for row in active.sql("DESCRIBE made_t id").collect()] == ["id", "int", "key"]
+    assert condition(lambda: active.sql("DESCRIBE made_t nix")) == "COLUMN_NOT_FOUND"
+    assert [row.col_name for row in active.sql("SHOW COLUMNS IN made_t IN default").collect()] == ["id", "p"]
+    assert active.catalog.tableExists("made_t")
+    assert not active.catalog.tableExists("made_nix")
+    assert [(column.name, column.isPartition) for column in active.catalog.listColumns("made_t")] == [("id", False), ("p", True)]
+    assert active.catalog.getTable("made_t").tableType == "MANAGED"
+    assert condition(lambda: active.sql("CACHE TABLE made_t")) == "DELTAMERGE_UNSUPPORTED_STATEMENT"
+
+
+def test_truncate(active: SparkSession, rows: DataFrame) -> None:
+    rows.write.format("delta").saveAsTable("made_t")
+    assert condition(lambda: active.sql("TRUNCATE TABLE made_t PARTITION (p = 1)")) == (
+        "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED"
+    )
+    active.sql("TRUNCATE TABLE made_t")
+    assert active.table("made_t").count() == 0
