@@ -12,6 +12,7 @@ from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
 from deltamerge.statements.optimize import OptimizeStatement, parse_optimize
 from deltamerge.statements.restore import Restore, parse_restore
+from deltamerge.statements.target import TableOrPath
 from deltamerge.statements.vacuum import Vacuum, parse_vacuum
 
 PARSERS: dict[str, Any] = {"RESTORE": parse_restore, "VACUUM": parse_vacuum, "OPTIMIZE": parse_optimize}
@@ -26,21 +27,21 @@ def parsed(text: str) -> Any:
 @pytest.mark.parametrize(
     ("text", "statement"),
     [
-        ("RESTORE TABLE a.b TO VERSION AS OF 3;", Restore(("a", "b"), 3)),
-        ("RESTORE to FOR SYSTEM_VERSION as of 0", Restore(("to",), 0)),
+        ("RESTORE TABLE a.b TO VERSION AS OF 3;", Restore(TableOrPath(("a", "b")), 3)),
+        ("RESTORE to FOR SYSTEM_VERSION as of 0", Restore(TableOrPath(("to",)), 0)),
         (
             "RESTORE delta.`/x y` TIMESTAMP AS OF now() - interval 1 hour",
-            Restore(("delta", "/x y"), None, "now() - interval 1 hour"),
+            Restore(TableOrPath(("delta", "/x y")), None, "now() - interval 1 hour"),
         ),
-        ("VACUUM t", Vacuum(("t",))),
-        ("VACUUM '/a b' retain 1.5 hours dry run", Vacuum(("delta", "/a b"), 1.5, True)),
-        ("VACUUM t DRY RUN FULL RETAIN -168L HOURS;;", Vacuum(("t",), -168.0, True)),
-        ("OPTIMIZE t", OptimizeStatement(("t",), Optimize())),
+        ("VACUUM t", Vacuum(TableOrPath(("t",)))),
+        ("VACUUM '/a b' retain 1.5 hours dry run", Vacuum(TableOrPath(("delta", "/a b")), 1.5, True)),
+        ("VACUUM t DRY RUN FULL RETAIN -168L HOURS;;", Vacuum(TableOrPath(("t",)), -168.0, True)),
+        ("OPTIMIZE t", OptimizeStatement(TableOrPath(("t",)), Optimize())),
         (
             "OPTIMIZE t WHERE p = 'x' AND q IN (1, 2) ZORDER BY a, b.c",
-            OptimizeStatement(("t",), Optimize(("p = 'x' AND q IN (1, 2)",), ("a", "b.c"))),
+            OptimizeStatement(TableOrPath(("t",)), Optimize(("p = 'x' AND q IN (1, 2)",), ("a", "b.c"))),
         ),
-        ("OPTIMIZE '/p' full zorder by (`a b`)", OptimizeStatement(("delta", "/p"), Optimize((), ("`a b`",), True))),
+        ("OPTIMIZE '/p' full zorder by (`a b`)", OptimizeStatement(TableOrPath(("delta", "/p")), Optimize((), ("`a b`",), True))),
     ],
 )
 def test_what_a_text_says(text: str, statement: object) -> None:
