@@ -127,7 +127,7 @@ def _there(pipe: IO[bytes] | None) -> IO[bytes]:
 def main(kind: str) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what Spark and its launcher print goes to the log
-    spark = _session(kind)
+    spark = session(kind)
     answers.write(json.dumps(_versions(spark)) + "\n")
     for line in sys.stdin:
         try:
@@ -152,13 +152,14 @@ def _done(spark: Any, kind: str, command: dict[str, Any]) -> dict[str, Any]:
             seconds, after = time.perf_counter() - began, _jobs(spark, kind)
             return {"seconds": seconds, "jobs": None if jobs is None or after is None else after - jobs}
         case "check":
-            return {"check": list(_checked(spark, command["table"], command["where"]))}
+            return {"check": list(checked(spark, command["table"], command["where"]))}
         case "floor":
             return {"floor": statistics.median(_floors(spark))}
     raise ValueError(command["do"])
 
 
-def _session(kind: str) -> Any:
+def session(kind: str) -> Any:
+    """The Spark session of a host of this kind; None for one without Spark."""
     if kind == "bare":
         return None
     from pyspark.sql import SparkSession
@@ -188,7 +189,7 @@ def _jobs(spark: Any, kind: str) -> int | None:
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
-def _checked(spark: Any, table: str, where: str) -> Iterator[int]:
+def checked(spark: Any, table: str, where: str) -> Iterator[int]:
     """The number of rows of a table, the sum of the hashes of its rows, and the sums of its keys, as delta-spark reads them."""
     from pyspark.sql import functions as F
 
