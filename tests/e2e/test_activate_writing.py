@@ -107,4 +107,6 @@ def test_what_cannot_be_is_refused(spark: SparkSession, rows: DataFrame, tmp_pat
         rows.write.partitionBy("p").insertInto(f"delta.`{path}`")
     with pytest.raises(AnalysisException, match="DELTAMERGE_UNSUPPORTED_PREDICATE"):
         rows.writeTo(f"delta.`{path}`").overwrite(F.crc32(F.col("p")) == 1)
+    with pytest.raises(AnalysisException, match="DELTA_REPLACE_WHERE_IN_OVERWRITE"):
+        rows.writeTo(f"delta.`{path}`").option("replaceWhere", "id = 1").overwrite(F.col("id") == 2)
     assert DeltaTable.forPath(spark, path).history().count() == 1

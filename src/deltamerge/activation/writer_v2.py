@@ -5,7 +5,7 @@ Columns go by their names, as in Delta's catalog.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -89,10 +89,24 @@ class WritingV2(Telling):
     def _into(self, plain: Callable[[], None], mode: str, condition: Any = None, **changes: Any) -> None:
         def write(location: str) -> None:
             predicate = None if condition is None else _predicate(condition)
+            if condition is not None:
+                _check_no_replace_where(self.deltamerge_told.options)
             chosen = changes if predicate is None else {**changes, "replace_where": predicate}
             self._into_table(location, self.deltamerge_told.request(mode=mode, **chosen))
 
         written_by_name(self.deltamerge_frame, self.deltamerge_name, plain, write, "WRITE")
+
+
+def _check_no_replace_where(options: Mapping[str, str]) -> None:
+    """Raise AnalysisError where the option says, too, what is overwritten."""
+    found = next((value for name, value in options.items() if name.lower() == "replacewhere"), None)
+    if found is not None:
+        raise AnalysisError(
+            "DELTA_REPLACE_WHERE_IN_OVERWRITE",
+            "The option replaceWhere and the condition of overwrite(..) can't both say what is overwritten.",
+            parameters={"replaceWhere": found},
+            hint="Leave out one of the two.",
+        )
 
 
 def _partition(given: Any) -> str | None:

@@ -5,6 +5,7 @@ Source: Spark's grammar, `insertInto`; delta-spark's DeltaAnalysis. Expressions 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from deltamerge.commands.rows.request import DYNAMIC, STATIC, WriteRequest
@@ -12,6 +13,7 @@ from deltamerge.commands.rows.write import write_into
 from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.constraints import default_of
+from deltamerge.protocol.table.identity import is_identity
 from deltamerge.spark.read.catalog import NamedTable, delta_named
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
@@ -95,10 +97,15 @@ class Insert:
         names = [_spelled(schema, name) for name in self.columns] or [n for n in schema.names if n.lower() not in static]
         for row in self.rows:
             _check_count(len(row), len(names), exact=True)
+        _check_numbers(schema, names, self.rows)
         kept = [n for n in range(len(names)) if any(row[n] is not None for row in self.rows)]
         defaults = [default_of(field) or "NULL" for name in names for field in schema if field.name == name]
         if not kept:
-            return replace(self, columns=tuple(names[:1])), "VALUES " + ", ".join([f"({defaults[0]})"] * len(self.rows))
+            first = next(
+                (field for field in schema if not is_identity(field) and field.name.lower() not in static), schema.fields[0]
+            )
+            value = f"({default_of(first) or 'NULL'})"
+            return replace(self, columns=(first.name,)), "VALUES " + ", ".join([value] * len(self.rows))
         rows = [", ".join(f"({defaults[n] if row[n] is None else row[n]})" for n in kept) for row in self.rows]
         return replace(self, columns=tuple(names[n] for n in kept)), "VALUES " + ", ".join(f"({row})" for row in rows)
 
@@ -195,6 +202,19 @@ def _spelled(schema: StructType, name: str) -> str:
             parameters={"columnName": name, "tableSchema": schema.names},
         )
     return found.name
+
+
+def _check_numbers(schema: StructType, names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
+    """Raise AnalysisError for an identity column that gets numbers in some rows and is to be numbered in others."""
+    for n, name in enumerate(names):
+        defaults = [row[n] is None for row in rows]
+        if any(defaults) and not all(defaults) and any(field.name == name and is_identity(field) for field in schema):
+            raise AnalysisError(
+                "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
+                f"The identity column {name} can't be DEFAULT in some rows of VALUES and a number in others.",
+                parameters={"columnName": name},
+                hint="Insert the rows with DEFAULT by a statement of their own.",
+            )
 
 
 def _check_count(given: int, wanted: int, exact: bool) -> None:

@@ -72,7 +72,14 @@ def checked(request: WriteRequest) -> WriteRequest:
             parameters={"partitionBy": list(request.partition_by), "clusterBy": list(request.cluster_by)},
             hint="Leave out one of the two.",
         )
-    if request.replace_where is not None and request.partition_overwrite == DYNAMIC and request.overwrites:
+    if request.replace_where is not None and not request.overwrites:
+        raise InvalidArgumentError(
+            "DELTAMERGE_REPLACE_WHERE_WITHOUT_OVERWRITE",
+            f"replaceWhere says which rows an overwrite replaces; the mode is {request.mode}.",
+            parameters={"replaceWhere": request.replace_where, "mode": request.mode},
+            hint="Use the mode overwrite, or leave replaceWhere out.",
+        )
+    if request.replace_where is not None and request.partition_overwrite == DYNAMIC:
         raise InvalidArgumentError(
             "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE",
             "A replaceWhere expression and partitionOverwriteMode='dynamic' can't both say what is overwritten.",

@@ -32,6 +32,7 @@ from deltamerge.protocol.table.constraints import GENERATED, constraints_of, def
 from deltamerge.protocol.table.evolution import with_type_changes
 from deltamerge.protocol.table.features import named_features
 from deltamerge.protocol.table.identity import is_identity
+from deltamerge.spark.read.feed import FEED_COLUMNS
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.sql.text import words_of
 
@@ -104,7 +105,7 @@ def drop_columns(spark: Session, log: DeltaLog, paths: Sequence[Path]) -> int:
         schema = dropped(schema, path)
         _check_free(before, path, "dropped")
         held = [*before.partition_columns, *clustering_names(before)]
-        if any(".".join(path).lower() == name.lower() for name in held):
+        if any(f"{name.lower()}.".startswith(f"{'.'.join(path).lower()}.") for name in held):  # a field of it, too
             raise AnalysisError(
                 "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
                 f"Dropping the partition or clustering column {'.'.join(path)} is not allowed.",
@@ -118,6 +119,7 @@ def change_column(spark: Session, log: DeltaLog, asked: ChangeColumn) -> int:
     """Change a column's type, comment, nullability, default or place, and return the version made. Raises AnalysisError."""
     before = writable(log)
     old = field_at(_schema(before), asked.path)
+    _check_made(old, asked)
     if asked.type is not None:
         _check_type(before, asked.path, old, asked.type)
     if asked.nullable is False and old.nullable:
@@ -129,8 +131,6 @@ def change_column(spark: Session, log: DeltaLog, asked: ChangeColumn) -> int:
             parameters={"commandType": "ALTER TABLE"},
             hint="ALTER TABLE .. SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
         )
-    if asked.default is not None and is_identity(old):
-        raise _not_allowed("A default of an identity column", "Leave it out.")
     schema = changed(_schema(before), asked.path, lambda field: _edited(field, asked), asked.place)
     schema = with_type_changes(schema, _schema(before))
     new = field_at(schema, asked.path)
@@ -138,6 +138,25 @@ def change_column(spark: Session, log: DeltaLog, asked: ChangeColumn) -> int:
     if asked.place is not None:
         told["position"] = _position(asked.place)
     return _changed(spark, log, before, schema, "CHANGE COLUMN", told)
+
+
+def _check_made(old: StructField, asked: ChangeColumn) -> None:
+    """Raise AnalysisError for what may not change of a column whose values the table makes."""
+    retyped = asked.type is not None and asked.type.type != old.type
+    if is_identity(old) and (retyped or asked.default is not None):
+        raise AnalysisError(
+            "DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED",
+            f"ALTER TABLE ALTER COLUMN is not supported for the identity column {old.name}.",
+            parameters={"columnName": old.name},
+            hint="Its comment, name and place can change; else make the table anew.",
+        )
+    if retyped and GENERATED in old.metadata:
+        raise AnalysisError(
+            "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",
+            f"The type of the generated column {old.name} is that of its expression, {old.metadata[GENERATED]}.",
+            parameters={"columnName": old.name, "expressionType": str(old.type)},
+            hint="Make the table anew with another expression.",
+        )
 
 
 def _edited(field: StructField, asked: ChangeColumn) -> StructField:
@@ -214,10 +233,23 @@ def _changed(
 ) -> int:
     if mode_of(before.metadata) is MappingMode.NONE:
         check_names(schema)
+    _check_feed(before, schema)
     metadata = with_schema(before.metadata, schema)
     if partitions is not None:
         metadata = replace(metadata, partition_columns=partitions)
     return commit_change(spark, log, before, Change(operation, parameters, metadata))
+
+
+def _check_feed(before: Snapshot, schema: StructType) -> None:
+    """Raise AnalysisError for a name that is new and that the change data feed gives a column of its own."""
+    taken = [name for name in FEED_COLUMNS.names if schema.find(name) is not None and before.schema.find(name) is None]
+    if taken and before.properties.change_data_feed:
+        raise AnalysisError(
+            "RESERVED_CDC_COLUMNS_ON_WRITE",
+            f"The change data feed of the table has columns {', '.join(taken)} of its own.",
+            parameters={"columnList": taken},
+            hint="Choose another name.",
+        )
 
 
 def _schema(before: Snapshot) -> StructType:

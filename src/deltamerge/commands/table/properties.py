@@ -27,6 +27,7 @@ from deltamerge.protocol.table.features import (
     upgraded,
 )
 from deltamerge.protocol.table.known_properties import check_settable, checked, spelled
+from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
 
@@ -50,6 +51,8 @@ def set_properties(spark: Session, log: DeltaLog, given: Mapping[str, str]) -> i
     )
     metadata = _with_mapping(before, metadata)
     _check_tracking(before, asked)
+    if not before.properties.change_data_feed:
+        check_feed_columns(before.schema, metadata)
     told = {key.lower() if key.startswith(FEATURE_PROPERTY) else key: value for key, value in asked.items()}
     if "comment" in given:
         told["comment"] = given["comment"]

@@ -204,7 +204,7 @@ class Reader:
     def expression(self, *ends: str) -> str:
         """The text up to one of these words, or what closes nothing, outside of parentheses and CASE."""
         begin = self._at
-        self._skip(lambda: any(self.sees(end) for end in (";", ")", "]", *ends)))
+        self._skip(lambda: any(self.sees(end) and not self._compares(end) for end in (";", ")", "]", *ends)))
         if begin == self._at:
             raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: an expression expected")
         found = self._slice(begin, self._at)
@@ -212,6 +212,10 @@ class Reader:
             self._at = begin  # `array(a)` takes the next >> for the ends of two types
             raise self.error("PARSE_SYNTAX_ERROR", "Syntax error: >> behind array, map or struct", "Write shiftright(a, b).")
         return found
+
+    def _compares(self, end: str) -> bool:
+        """Whether a FROM is that of IS DISTINCT FROM."""
+        return end == "FROM" and self.sees("DISTINCT", -1)
 
     def _skip(self, ends: Callable[[], bool]) -> None:
         openers: tuple[str, ...] = ()

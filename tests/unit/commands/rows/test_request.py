@@ -86,3 +86,11 @@ def test_options_that_are_not_known_are_refused(options: dict[str, str], conditi
     with pytest.raises(DeltaMergeError) as caught:
         request_of("append", options)
     assert caught.value.condition == condition
+
+
+def test_what_replace_where_goes_with() -> None:
+    assert checked(WriteRequest("overwrite", replace_where="a = 1")).replace_where == "a = 1"
+    for mode in ("append", "error", "ignore"):
+        with pytest.raises(DeltaMergeError) as caught:
+            checked(WriteRequest(mode, replace_where="a = 1"))
+        assert caught.value.condition == "DELTAMERGE_REPLACE_WHERE_WITHOUT_OVERWRITE"
