@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 # What to use for each, besides delta-spark itself.
 MISSING = {
     "convertToDelta": ", or delta-rs: deltalake.convert_to_deltalake(path)",
-    "generate": ", or delta-rs: deltalake.DeltaTable(path).generate()",
 }
 
 

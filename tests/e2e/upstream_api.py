@@ -61,6 +61,7 @@ CALLS: dict[str, tuple[Call, ...]] = {
         sql("UPDATE delta.`path` SET n = 0 WHERE id > 1", "it.first()[0] == 2"),
         sql("DESCRIBE HISTORY delta.`path`", ROWS.format(2)),
         sql("DESCRIBE DETAIL delta.`path`", "it.first().numFiles == 2"),
+        sql("GENERATE symlink_format_manifest FOR TABLE delta.`path`", "it.columns == []"),
     ),
     "DeltaTable": (
         Call("DeltaTable.forPath(spark, path)", "it.toDF().count() == 3"),
@@ -78,6 +79,10 @@ CALLS: dict[str, tuple[Call, ...]] = {
             'DeltaTable.forPath(spark, path).alias("t").merge(changes.alias("s"), "t.id = s.id")'
             ".whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()",
             "it.first()[0] == 2",
+        ),
+        Call(
+            'DeltaTable.forPath(spark, path).generate("symlink_format_manifest")',
+            "it is None",
         ),
     ),
 }

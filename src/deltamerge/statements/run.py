@@ -29,6 +29,7 @@ from deltamerge.statements.delete import parse_delete
 from deltamerge.statements.describe import parse_detail, parse_history
 from deltamerge.statements.describe_table import parse_describe, parse_show_columns
 from deltamerge.statements.drop_table import parse_drop, parse_truncate
+from deltamerge.statements.generate import parse_generate
 from deltamerge.statements.insert import parse_insert
 from deltamerge.statements.optimize import parse_optimize
 from deltamerge.statements.queries import run_query, run_unread
@@ -44,6 +45,7 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("OPTIMIZE",): parse_optimize,
     ("RESTORE",): parse_restore,
     ("VACUUM",): parse_vacuum,
+    ("GENERATE",): parse_generate,
     ("CREATE", "TABLE"): parser_of(Creation.CREATE),
     ("CREATE", "OR", "REPLACE", "TABLE"): parser_of(Creation.CREATE_OR_REPLACE),
     ("REPLACE", "TABLE"): parser_of(Creation.REPLACE),

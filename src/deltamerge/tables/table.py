@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType as SparkStructType
 
+from deltamerge.commands.layout.manifests import check_mode, generate_manifests
 from deltamerge.commands.layout.optimize import Optimize
 from deltamerge.commands.layout.restore import restore_table, restored_frame
 from deltamerge.commands.layout.vacuum import vacuum_table
@@ -247,6 +248,18 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
             raise ValueError(f"'retentionHours' in vacuum must be a number of hours, found {retentionHours!r}")
         vacuum_table(self._spark, self._log, hours)
         return self._spark.createDataFrame([], SparkStructType([]))
+
+    @catchable
+    def generate(self, mode: str) -> None:
+        """Write manifests for engines that read no Delta log; `mode` is "symlink_format_manifest".
+
+        Raises IllegalArgumentException for another mode, UnsupportedOperationException for a table with column mapping or with
+        deletion vectors. As delta-spark's GENERATE.
+        """
+        if not isinstance(mode, str):
+            raise TypeError(f"'mode' in generate must be a string, found to be of type {type(mode)!s}")
+        check_mode(mode)
+        generate_manifests(self._log)
 
     @catchable
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
