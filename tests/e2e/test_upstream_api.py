@@ -13,13 +13,14 @@ from pyspark.sql import SparkSession
 import deltamerge
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import make
+from tests.e2e.test_streaming import arrive
 from tests.e2e.upstream_api import CALLS, Call
 
 EVERY = [call for calls in CALLS.values() for call in calls]
 
 
 @pytest.fixture
-def known(spark: SparkSession, tmp_path: Path) -> Iterator[dict[str, Any]]:
+def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What a call may name."""
     path = tmp_path / "t"
     make(spark, path, "id int, n int", [(1, 10)], properties={"delta.enableChangeDataFeed": "true"})
@@ -32,7 +33,11 @@ def known(spark: SparkSession, tmp_path: Path) -> Iterator[dict[str, Any]]:
         return re.sub("(?<=[`'])path(?=[`'])", str(path), text)
 
     deltamerge.activate(spark)
-    yield {"spark": spark, "path": str(path), "changes": changes, "time": time, "DeltaTable": DeltaTable, "placed": placed}
+    folder = tmp_path_factory.mktemp("stream")
+    arrive(folder / "in", 0, [(4, 40)])
+    stream = spark.readStream.schema("id int, v int").parquet(str(folder / "in")).withColumnRenamed("v", "n")
+    given = {"changes": changes, "time": time, "stream": stream, "checkpoint": str(folder / "checkpoint")}
+    yield {"spark": spark, "path": str(path), "DeltaTable": DeltaTable, "placed": placed, **given}
     deltamerge.deactivate(spark)
     spark.catalog.dropTempView("changes")
 

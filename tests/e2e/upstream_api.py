@@ -52,6 +52,17 @@ CALLS: dict[str, tuple[Call, ...]] = {
         Call("changes.writeTo(f'delta.`{path}`').append()", COUNT.format(5)),
         Call("changes.writeTo(f'delta.`{path}`').overwritePartitions()", COUNT.format(2)),
     ),
+    "Streams": (
+        Call(
+            'stream.writeStream.format("delta").option("checkpointLocation", checkpoint).trigger(availableNow=True).start(path)',
+            "it.awaitTermination() or spark.table(f'delta.`{path}`').count() == 4",
+        ),
+        Call(
+            'stream.writeStream.format("delta").option("checkpointLocation", checkpoint)'
+            ".trigger(availableNow=True).toTable(f'delta.`{path}`')",
+            "it.awaitTermination() or spark.table(f'delta.`{path}`').count() == 4",
+        ),
+    ),
     "SQL": (
         sql("SELECT * FROM delta.`path`", ROWS.format(3)),
         sql("SELECT * FROM delta.`path` VERSION AS OF 0", ROWS.format(1)),

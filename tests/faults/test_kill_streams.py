@@ -20,19 +20,35 @@ BATCHES = 3 * KILLS
 
 def test_kills_of_a_query(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "counted", pa.table({"id": IDS, "counter": [0] * len(IDS)}))
+    run_and_kill("tests.faults.streaming", tmp_path)
+    counted = DeltaTable(tmp_path / "counted").to_pyarrow_table()
+    assert counted.sort_by("id").to_pydict() == {"id": list(IDS), "counter": [BATCHES] * len(IDS)}
+    check_appended(tmp_path / "appended")
+
+
+def test_kills_of_a_query_into_a_table(tmp_path: Path) -> None:
+    run_and_kill("tests.faults.streaming_sink", tmp_path)
+    check_appended(tmp_path / "sink")
+
+
+def run_and_kill(module: str, tmp_path: Path) -> None:
+    """Run a query over files that are there, kill it several times, and let it come to its end."""
     (tmp_path / "in").mkdir()
     for number in range(BATCHES):
         pq.write_table(pa.table({"id": IDS}), tmp_path / "in" / f"{number}.parquet")
     delays = random.Random(22)
     for _ in range(KILLS):
-        with Child("tests.faults.streaming", tmp_path, folder=tmp_path / "child") as child:
+        with Child(module, tmp_path, folder=tmp_path / "child") as child:
             child.hear()
             time.sleep(delays.uniform(0, 1.5))
             child.kill()
-    with Child("tests.faults.streaming", tmp_path, folder=tmp_path / "child") as child:
+    with Child(module, tmp_path, folder=tmp_path / "child") as child:
         said = child.rest()
     assert said[-1:] == ["done"]
-    counted = DeltaTable(tmp_path / "counted").to_pyarrow_table()
-    assert counted.sort_by("id").to_pydict() == {"id": list(IDS), "counter": [BATCHES] * len(IDS)}
-    appended = DeltaTable(tmp_path / "appended").to_pyarrow_table()
-    assert sorted(appended["id"].to_pylist()) == sorted([*IDS] * BATCHES)
+
+
+def check_appended(path: Path) -> None:
+    """Each batch's rows are in the table once, and each was one commit."""
+    appended = DeltaTable(path)
+    assert sorted(appended.to_pyarrow_table()["id"].to_pylist()) == sorted([*IDS] * BATCHES)
+    assert appended.version() == BATCHES - 1

@@ -9,11 +9,13 @@ from typing import Any
 from weakref import WeakSet
 
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from deltamerge.activation.catalog import METHODS
 from deltamerge.activation.patches import put_back, replace_attribute
 from deltamerge.activation.reader import table_of_session, with_delta
 from deltamerge.activation.sessions import Scope, make_active, make_inactive, scope_of
+from deltamerge.activation.stream_writer import WritingStream
 from deltamerge.activation.writer import Writing
 from deltamerge.activation.writer import with_delta as with_delta_writes
 from deltamerge.activation.writer_v2 import WritingV2
@@ -32,7 +34,8 @@ log = logging.getLogger("deltamerge.activation")
 
 @catchable
 def activate(spark: SparkSession) -> None:
-    """Have `spark.sql`, `.table`, `.read`, `.catalog`, `df.write` and `df.writeTo` answer for Delta tables by this library.
+    """Have Spark's methods answer for Delta tables by this library: `spark.sql`, `.table`, `.read`, `.catalog`, `df.write`,
+    `df.writeTo`, `df.writeStream`.
 
     All else stays Spark's.
 
@@ -49,6 +52,7 @@ def activate(spark: SparkSession) -> None:
         frames = type(spark.range(0))
         replace_attribute(frames, "write", _write)
         replace_attribute(frames, "writeTo", _write_to)
+        replace_attribute(frames, "writeStream", _write_stream)
         for name, make in METHODS.items():
             replace_attribute(type(spark.catalog), name, make)
     if scope is Scope.MERGE:
@@ -107,6 +111,14 @@ def _write_to(plain: Callable[..., DataFrameWriterV2]) -> Callable[..., DataFram
         return with_delta_writes(self, writer, WritingV2, deltamerge_name=table) if is_ours else writer
 
     return writeTo
+
+
+def _write_stream(plain: Callable[..., DataStreamWriter]) -> Callable[..., DataStreamWriter]:
+    def writeStream(self: DataFrame) -> DataStreamWriter:
+        writer = plain(self)
+        return with_delta_writes(self, writer, WritingStream) if scope_of(self.sparkSession) is Scope.ALL else writer
+
+    return writeStream
 
 
 @catchable

@@ -93,11 +93,11 @@ class Writing(Telling):
         return super().mode(saveMode)  # type: ignore[misc]
 
     def partitionBy(self, *cols: Any) -> Any:
-        self._tell(partition_by=_names(cols))
+        self._tell(partition_by=names_of(cols))
         return super().partitionBy(*cols)  # type: ignore[misc]
 
     def clusterBy(self, *cols: Any) -> Any:
-        self._tell(cluster_by=_names(cols))
+        self._tell(cluster_by=names_of(cols))
         return super().clusterBy(*cols)  # type: ignore[misc]
 
     def bucketBy(self, *given: Any, **named: Any) -> Any:
@@ -142,7 +142,7 @@ class Writing(Telling):
         if mode is not None:
             self._tell(mode=mode)
         if partition_by is not None:
-            self._tell(partition_by=_names((partition_by,)))
+            self._tell(partition_by=names_of((partition_by,)))
         self._keep(options)
 
     @catchable
@@ -179,7 +179,7 @@ class Writing(Telling):
         return is_delta(self.deltamerge_frame, format or self.deltamerge_format)
 
 
-def _names(given: tuple[Any, ...]) -> tuple[str, ...]:
+def names_of(given: tuple[Any, ...]) -> tuple[str, ...]:
     """Names given one by one or as a list."""
     if len(given) == 1 and isinstance(given[0], list | tuple):
         given = tuple(given[0])

@@ -17,6 +17,15 @@ STATIC, DYNAMIC = "static", "dynamic"
 
 
 @dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """A batch that a streaming query writes: the query's id, the batch's number, and the output mode as history names it."""
+
+    query_id: str
+    number: int
+    output_mode: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteRequest:
     """How rows are written into a table.
 
@@ -28,6 +37,7 @@ class WriteRequest:
     A write whose `txn_id`, or a newer one of the same application, is in the table already is skipped.
     `by_position` takes the data's columns in the table's order, whatever their names.
     `managed` is known where `saveAsTable` writes a table of the catalog: whether its folder is the catalog's, as history says it.
+    `batch` says that a streaming query writes.
     """
 
     mode: str = "error"
@@ -42,6 +52,7 @@ class WriteRequest:
     txn_id: TxnId | None = None
     by_position: bool = False
     managed: bool | None = None
+    batch: MicroBatch | None = None
 
     @property
     def overwrites(self) -> bool:

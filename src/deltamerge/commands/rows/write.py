@@ -14,7 +14,7 @@ from deltamerge.commands.rows.leaving import Leaving, all_files, partitions_of
 from deltamerge.commands.rows.replacing import replace_rows
 from deltamerge.commands.rows.request import WriteRequest, checked
 from deltamerge.commands.rows.schema import check_new_schema, spelled
-from deltamerge.commands.rows.written import WritePlan, actions_of, check_rows, planned, written
+from deltamerge.commands.rows.written import WritePlan, Written, actions_of, check_rows, planned, written
 from deltamerge.errors import AnalysisError, TableNotFoundError
 from deltamerge.log.commit.clustering import clustering_domain
 from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
@@ -138,7 +138,8 @@ def _written(plan: WritePlan, head: Sequence[Action] = ()) -> Committed:
         gone = Leaving()
         if request.overwrites and snapshot.version >= 0:
             gone = partitions_of(snapshot, files.added, time_zone(spark)) if plan.dynamic else all_files(snapshot)
-        metrics = {**files.metrics, **(gone.metrics if request.overwrites and snapshot.version >= 0 else {})}
+        replaced = gone.metrics if request.overwrites and snapshot.version >= 0 else {}
+        metrics = {**files.metrics, **replaced} if request.batch is None else _of_batch(files, gone)
         txn_id = request.txn_id
         read = gone.read if txn_id is None else replace(gone.read, app_ids=frozenset([txn_id.application]))
         actions = [*txn_actions(txn_id), *head, *gone.removed, *actions_of(plan, files)]
@@ -146,6 +147,12 @@ def _written(plan: WritePlan, head: Sequence[Action] = ()) -> Committed:
         committed = commit(snapshot, proposal)
     after_commit(committed.snapshot)
     return committed
+
+
+def _of_batch(files: Written, gone: Leaving) -> Mapping[str, int]:
+    """The metrics of a streaming query's batch as delta-spark names them."""
+    found = {"numAddedFiles": len(files.added), "numRemovedFiles": len(gone.removed)}
+    return {**found, **{name: files.metrics[name] for name in ("numOutputRows", "numOutputBytes")}}
 
 
 def _exists(path: str) -> AnalysisError:

@@ -64,12 +64,16 @@ class WritePlan:
     @property
     def operation(self) -> str:
         """What history calls the write."""
+        if self.request.batch is not None:
+            return "STREAMING UPDATE"
         return CREATED if self._is_saved_anew else "WRITE"
 
     @property
     def parameters(self) -> Mapping[str, object]:
         """What history says of the write, as delta-spark names it."""
-        request = self.request
+        request, batch = self.request, self.request.batch
+        if batch is not None:
+            return {"outputMode": batch.output_mode, "queryId": batch.query_id, "epochId": str(batch.number)}
         found: dict[str, object] = (
             self._of_saved
             if self._is_saved_anew
