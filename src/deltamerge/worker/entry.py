@@ -19,6 +19,7 @@ from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.join.partitioning import Partitioning, partitioned
 from deltamerge.worker.join.range_join import JoinSpec, RangeJoin
 from deltamerge.worker.scan.bloom import key_hashes
+from deltamerge.worker.scan.columns import conform
 from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.source import SourceSpec, rows_at, source_rows
 from deltamerge.worker.scan.streams import arrow_stream, read_stream
@@ -65,6 +66,14 @@ def scan_map(batches: Batches, spec: ScanSpec, bins: Sequence[Sequence[FileTask]
     for number in _numbers(batches):
         for task in bins[number // each]:
             yield from scan_file(spec, task)
+
+
+@arrow_map
+def unmarked_map(batches: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows in; the same rows out, as ones of `schema`, in which variants are structs like any other."""
+    for batch in batches:
+        columns = [conform(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 @arrow_map

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.commit.stats_columns import indexed_fields
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType
+from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, has_variant
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
 from deltamerge.spark.sql.text import name_parts_of
@@ -58,5 +58,12 @@ def _found(snapshot: Snapshot, name: str) -> list[StructField]:
             f"Z-Ordering column {name} does not exist in data schema, or is no single value.",
             parameters={"columnName": name},
             hint=f"The columns are {', '.join(snapshot.data_schema.names)}.",
+        )
+    if has_variant(within):
+        raise AnalysisError(
+            "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE",
+            f"Cannot Z-order by {name}: values of the type VARIANT have no order.",
+            parameters={"columnName": name, "dataType": str(within)},
+            hint="Leave it out, or write a field of it to a column of its own.",
         )
     return fields

@@ -21,6 +21,7 @@ from deltamerge.protocol.schema.types import (
     StructField,
     StructType,
     check_names,
+    has_variant,
     parse_schema,
     schema_json,
 )
@@ -155,7 +156,7 @@ def check_new_schema(schema: StructType, partition_by: Sequence[str], any_name: 
                 f"Partition column {name} not found in {schema.names}.",
                 parameters={"columnName": name, "columnList": schema.names},
             )
-        if not isinstance(field.type, PrimitiveType):
+        if not isinstance(field.type, PrimitiveType) or has_variant(field.type):
             raise AnalysisError(
                 "DELTA_INVALID_PARTITION_COLUMN_TYPE",
                 f"Using column {name} of type {field.type} as a partition column is not supported.",

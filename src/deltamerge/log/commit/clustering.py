@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from deltamerge.errors import AnalysisError, CorruptTableError, restore_action
 from deltamerge.log.commit.stats_columns import bound_type, indexed_fields
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.protocol.schema.types import StructField, StructType
+from deltamerge.protocol.schema.types import StructField, StructType, has_variant
 from deltamerge.protocol.table.actions import DomainMetadata, Metadata
 from deltamerge.protocol.table.properties import Properties
 
@@ -89,9 +89,16 @@ def clustering_domain(
             hint="Name those that queries filter by most often.",
         )
     paths = [_physical(schema, name) for name in columns]
-    bounded = {
-        path for path, field in indexed_fields(schema, Properties(metadata.configuration)) if bound_type(field) is not None
-    }
+    indexed = dict(indexed_fields(schema, Properties(metadata.configuration)))
+    bounded = {path for path, field in indexed.items() if bound_type(field) is not None}
+    variants = [".".join(name) for name, path in zip(columns, map(tuple, paths), strict=True) if _is_variant(indexed.get(path))]
+    if variants:
+        raise AnalysisError(
+            "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED",
+            f"CLUSTER BY is not supported because these columns don't support data skipping: {', '.join(variants)} : VARIANT.",
+            parameters={"columnsWithDataTypes": variants},
+            hint="Name columns of single values that have an order.",
+        )
     missing = [".".join(name) for name, path in zip(columns, paths, strict=True) if tuple(path) not in bounded]
     if missing:
         raise AnalysisError(
@@ -118,3 +125,7 @@ def _physical(schema: StructType, name: tuple[str, ...]) -> list[str]:
         found.append(field.physical_name)
         within = field.type
     return found
+
+
+def _is_variant(field: StructField | None) -> bool:
+    return field is not None and has_variant(field.type)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.schema.char_varchar import char_varchars
-from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType
+from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType, has_variant
 from deltamerge.spark.expressions.expression import from_name
 from deltamerge.spark.expressions.unchanged import Assignment, narrowed
 from deltamerge.spark.session.schema import spark_type
@@ -50,7 +50,7 @@ def _can_change(resolved: ResolvedMerge, clause: ResolvedClause, value: ColumnVa
 def _assignment(resolved: ResolvedMerge, value: ColumnValue, pads: bool) -> Assignment:
     before = resolved.snapshot.schema.find(value.column, case_sensitive=True)
     after = resolved.schema.find(value.column, case_sensitive=True)
-    alike = before is not None and after is not None and before.type == after.type and not _has_map(after.type)
+    alike = before is not None and after is not None and before.type == after.type and _comparable(after.type)
     old = from_name(resolved.scope.target_alias, value.column) if alike else None
     wanted = value.type if after is None else spark_type(after.type)
     sized = char_varchars(StructType((after,))) if pads and after is not None else []
@@ -58,8 +58,10 @@ def _assignment(resolved: ResolvedMerge, value: ColumnValue, pads: bool) -> Assi
     return Assignment(value.column, value.value, value.type, wanted, old, blanks)
 
 
-def _has_map(type: DataType) -> bool:
-    """Whether a type has maps, which Spark does not compare."""
+def _comparable(type: DataType) -> bool:
+    """Whether Spark compares values of a type: it does not compare maps and variants, nor what has them."""
     if isinstance(type, StructType):
-        return any(_has_map(field.type) for field in type)
-    return isinstance(type, MapType) or (isinstance(type, ArrayType) and _has_map(type.element))
+        return all(_comparable(field.type) for field in type)
+    if isinstance(type, ArrayType):
+        return _comparable(type.element)
+    return not isinstance(type, MapType) and not has_variant(type)

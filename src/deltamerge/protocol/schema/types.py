@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deltamerge.errors import AnalysisError, CorruptTableError, UnsupportedTableError, restore_action
 from deltamerge.protocol.values.values import text
+from deltamerge.protocol.values.variant import VARIANT
 
 DataType = Union["PrimitiveType", "ArrayType", "MapType", "StructType"]
 
@@ -33,6 +34,7 @@ _ARROW = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
+    "variant": VARIANT,
 }
 
 
@@ -173,6 +175,11 @@ def changed_fields(schema: StructType, change: Callable[[StructField], StructFie
 def is_void(type: DataType) -> bool:
     """Whether a type has no value but null."""
     return isinstance(type, PrimitiveType) and type.name == "void"
+
+
+def has_variant(type: DataType) -> bool:
+    """Whether a type is, or holds, one of values that have no order and no equality."""
+    return any(inner.name == "variant" for inner in primitives_of(type))
 
 
 def without_void(schema: StructType) -> StructType:

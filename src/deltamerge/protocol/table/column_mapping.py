@@ -29,6 +29,7 @@ from deltamerge.protocol.schema.types import (
     without_void,
 )
 from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.protocol.values.variant import STORED_VARIANT, VARIANT
 
 MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"
@@ -195,17 +196,17 @@ def stored_schema(schema: StructType) -> pa.Schema:
 
     def field_of(field: StructField) -> pa.Field:
         ids = {PARQUET_ID: str(field.metadata[ID_KEY]).encode()} if ID_KEY in field.metadata else None
-        return pa.field(field.physical_name, _arrow(field.type, field_of), metadata=ids)
+        return pa.field(field.physical_name, _arrow(field.type, field_of, STORED_VARIANT), metadata=ids)
 
     return pa.schema([field_of(field) for field in without_void(schema)])
 
 
-def _arrow(type: DataType, field_of: Callable[[StructField], pa.Field]) -> pa.DataType:
-    """The Arrow type of a Delta type, its struct fields made by `field_of`."""
+def _arrow(type: DataType, field_of: Callable[[StructField], pa.Field], variant: pa.DataType = VARIANT) -> pa.DataType:
+    """The Arrow type of a Delta type, its struct fields made by `field_of`, its variants as given."""
     if isinstance(type, StructType):
         return pa.struct([field_of(field) for field in type])
     if isinstance(type, ArrayType):
-        return pa.list_(pa.field("element", _arrow(type.element, field_of)))
+        return pa.list_(pa.field("element", _arrow(type.element, field_of, variant)))
     if isinstance(type, MapType):
-        return pa.map_(_arrow(type.key, field_of), _arrow(type.value, field_of))
-    return arrow_type(type)
+        return pa.map_(_arrow(type.key, field_of, variant), _arrow(type.value, field_of, variant))
+    return variant if type.name == "variant" else arrow_type(type)

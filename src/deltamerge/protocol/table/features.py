@@ -71,6 +71,7 @@ def _partitioned(metadata: Metadata) -> bool:
 
 
 _variant, _geospatial = _types("variant"), _types("geometry", "geography")
+_shreds = _property("delta.enableVariantShredding")
 
 
 def _used(name: str, active: Callable[[Metadata], bool], **more: Any) -> Feature:
@@ -96,10 +97,11 @@ FEATURES: dict[str, Feature] = {
         Feature("typeWidening", reader=True, writes=True, asked=_property("delta.enableTypeWidening"), concurrent=True),
         Feature("typeWidening-preview", reader=True, writes=True, concurrent=True),
         # A type that no column has asks nothing of files, of statistics, or of the log: delta-rs lists variantType without one.
-        _used("variantType", _variant, reader=True, reads=False),
-        Feature("variantType-preview", reader=True, reads=False, active=_variant),
-        Feature("variantShredding", reader=True, reads=False, active=_variant, requires=("variantType",)),
-        Feature("variantShredding-preview", reader=True, reads=False, active=_variant, requires=("variantType",)),
+        _used("variantType", _variant, reader=True, writes=True),
+        Feature("variantType-preview", reader=True, writes=True),
+        # Shredding is a writer's choice, file by file: here variants are written whole, and shredded ones are read.
+        Feature("variantShredding", reader=True, writes=True, requires=("variantType",)),
+        Feature("variantShredding-preview", reader=True, writes=True, asked=_shreds, requires=("variantType",)),
         _used("geospatial", _geospatial, reader=True, reads=False),
         Feature("geospatial-dev", reader=True, reads=False, active=_geospatial),
         # Who commits, and where the log goes on, metadata does not tell: no use without the feature itself.

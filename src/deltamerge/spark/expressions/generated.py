@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltamerge.errors import AnalysisError
-from deltamerge.protocol.schema.types import StructType
+from deltamerge.protocol.schema.types import StructType, has_variant
 from deltamerge.protocol.table.constraints import constraints_of
 from deltamerge.spark.expressions.analysis import empty_frame, parsed, plain_message
 from deltamerge.spark.expressions.expression import from_user
@@ -32,6 +32,8 @@ _CONDITIONS = {
         "The generated column {} can't be {}: a generated column cannot use a non-existent column or another generated column.",
     ),
 }
+# delta-spark takes none of them in a generated column.
+_OF_VARIANTS = frozenset({"variant_get", "try_variant_get"})
 _OTHER = ("DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN", "The generated column {} can't be {}.")
 
 
@@ -43,7 +45,10 @@ def check_generated(spark: Session, schema: StructType) -> None:
     rows = empty_frame(spark, StructType(tuple(field for field in schema if field.name not in generated)))
     for name, text in generated.items():
         value = parsed(text, from_user).column
-        if (words_of(text) or set()) & set(CLOCKS):
+        words = words_of(text) or frozenset[str]()
+        if words & _OF_VARIANTS:
+            _refuse("", name, text)
+        if words & set(CLOCKS):
             _refuse("INVALID_NON_DETERMINISTIC_EXPRESSIONS", name, text)
         try:
             with quietly():
@@ -55,6 +60,13 @@ def check_generated(spark: Session, schema: StructType) -> None:
         field = schema.find(name)
         assert field is not None
         wanted = spark_type(field.type)
+        if has_variant(field.type):
+            raise AnalysisError(
+                "DELTA_UNSUPPORTED_DATA_TYPE_IN_GENERATED_COLUMN",
+                f"{wanted.simpleString().upper()} cannot be the result of a generated column.",
+                parameters={"columnName": name, "dataType": wanted.simpleString()},
+                hint="Generate a column of another type, or write the value itself.",
+            )
         if nullable_type(found) != nullable_type(wanted):
             raise AnalysisError(
                 "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",

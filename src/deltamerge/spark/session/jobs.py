@@ -35,6 +35,7 @@ from deltamerge.protocol.table.identity import EXHAUSTED
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import nullable_frame, nullable_type
 from deltamerge.spark.session.settings import described, settings
+from deltamerge.spark.session.variants import has_variant, marked, unmarked
 from deltamerge.worker.scan.outcomes import AttemptEnded, NotThisWay, TooLarge, outcome_in
 from deltamerge.worker.scan.row_errors import Refused
 
@@ -64,7 +65,10 @@ def collect(
     """
     spark = frame.sparkSession
     with translating(), settings(spark, set_to), described(spark, description):
-        table: pa.Table = nullable_frame(frame, schema).toArrow()
+        rows = nullable_frame(frame, schema)
+        if schema is None or has_variant(schema):
+            rows = unmarked(rows)
+        table: pa.Table = rows.toArrow()
         return table
 
 
@@ -98,8 +102,9 @@ def local_frame(spark: Session, table: pa.Table, schema: T.StructType) -> Frame:
 
     Raises StorageError when there is no room to hand it to Spark.
     """
+    wanted = cast("T.StructType", nullable_type(schema))
     try:
-        return spark.createDataFrame(table, schema=cast("T.StructType", nullable_type(schema)))
+        return spark.createDataFrame(marked(table, wanted), schema=wanted)
     except OSError as error:
         raise StorageError(
             "DELTAMERGE_STORAGE_REFUSED",

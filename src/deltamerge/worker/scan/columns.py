@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from deltamerge.protocol.schema.char_varchar import ELEMENT, KEY, VALUE, TextPath
 from deltamerge.protocol.table.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
+from deltamerge.protocol.values.variant import STORED_VARIANT, is_variant
 from deltamerge.worker.scan.row_errors import Refused
+from deltamerge.worker.scan.variants import is_shredded, required, unshredded
 
 
 def physical_name(field: pa.Field) -> str:
@@ -88,6 +90,8 @@ def conform(values: Any, type: pa.DataType) -> Any:
         return pa.chunked_array([conform(chunk, type) for chunk in values.chunks], type)
     if pa.types.is_dictionary(values.type):
         return conform(values.dictionary_decode(), type)
+    if is_variant(type) and is_shredded(values.type):
+        return unshredded(values)
     if pa.types.is_struct(type) and pa.types.is_struct(values.type):
         return _struct(values, type)
     if pa.types.is_list(type) and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
@@ -182,11 +186,23 @@ def stored_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def required_variants(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with its variants as Spark takes them: of no variant is a binary null, also where the variant itself is."""
+    columns = [
+        pa.chunked_array([_stored(chunk, field.type) for chunk in column.chunks], field.type)
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.table(columns, schema=schema)
+
+
 def _stored(values: pa.Array, type: pa.DataType) -> pa.Array:
+    if type.equals(STORED_VARIANT):
+        return required(values, type)
     if values.type.equals(type):
         return values
     if pa.types.is_struct(type):
-        present = [i for i in range(values.type.num_fields) if not pa.types.is_null(values.type.field(i).type)]
+        all_of_it = values.type.num_fields == type.num_fields
+        present = [i for i, field in enumerate(values.type) if all_of_it or not pa.types.is_null(field.type)]
         children = [_stored(values.field(i), field.type) for i, field in zip(present, type, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(type), mask=_mask(values))
     if pa.types.is_list(type):

@@ -144,7 +144,6 @@ ACTIVE = [
     ("inCommitTimestamp", metadata({"delta.enableInCommitTimestamps": "true"})),
 ]
 TYPES = {
-    "variant": ("variantType", "variantType-preview", "variantShredding", "variantShredding-preview"),
     "geometry(4326)": ("geospatial", "geospatial-dev"),
     "geography(OGC:CRS84, SPHERICAL)": ("geospatial", "geospatial-dev"),
 }
@@ -186,6 +185,18 @@ def test_a_feature_of_a_type_hinders_nothing_while_no_column_has_the_type(type: 
     for check in (check_readable, check_writable):
         with pytest.raises(UnsupportedTableError, match=name):
             check(named(name), typed(type, nested), "t")
+
+
+@pytest.mark.parametrize("name", ["variantType", "variantType-preview", "variantShredding", "variantShredding-preview"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_table_with_variants_is_written_and_its_type_asks_for_the_feature(name: str, nested: bool) -> None:
+    check_writable(named(name), typed("variant", nested), "t")
+    assert "variantType" in named_features(needed(typed("variant", nested)))
+
+
+def test_shredding_is_asked_for_as_delta_spark_does() -> None:
+    asked = named_features(needed(metadata({"delta.enableVariantShredding": "true"})))
+    assert asked >= {"variantShredding-preview", "variantType"}
 
 
 def test_a_table_of_delta_rs_with_vectors_is_written() -> None:
