@@ -87,7 +87,7 @@ def test_each_type_is_told() -> None:
     simple = {name for name in listed if not re.search(r"[(<]", name)}
     assert {"decimal(p,s)", "struct<..>", "array<..>", "map<..>"} <= listed
     assert all(arrow_type(PrimitiveType(name)) for name in simple)
-    assert len(simple) == 13
+    assert len(simple) == 14
 
 
 def test_each_setting_is_told() -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
-from deltamerge.protocol.schema.types import StructField, fields_of, is_void, without_void
+from deltamerge.protocol.schema.types import StructField, fields_of, has_variant, is_void, without_void
 from deltamerge.protocol.table.column_mapping import MappingMode, mapping_mode, physical_schema
 from deltamerge.protocol.values.partitions import NULL_FOLDER, decode_path, partition_folder
 from deltamerge.spark.session.attributes import quoted
@@ -67,6 +67,8 @@ def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
     """Whether Spark finds the columns by their names in files below the table, and derives its partition values from folders."""
     by_id = mapping_mode(snapshot.protocol, snapshot.metadata) is MappingMode.ID
     if by_id or any(is_void(f.type) for column in snapshot.schema for f in fields_of(column.type)):
+        return False
+    if has_variant(snapshot.schema):  # how Spark reads these files depends on its version, and on settings about shredding
         return False
     if _GLOB & set(snapshot.store.url) or pc.any(pc.match_substring_regex(files["path"], _GLOB_IN_PATH)).as_py():
         return False
