@@ -35,7 +35,7 @@ from deltamerge.protocol.table.identity import EXHAUSTED
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import nullable_frame, nullable_type
 from deltamerge.spark.session.settings import described, settings
-from deltamerge.spark.session.variants import has_variant, marked, unmarked
+from deltamerge.spark.session.variants import marked, unmarked
 from deltamerge.worker.scan.outcomes import AttemptEnded, NotThisWay, TooLarge, outcome_in
 from deltamerge.worker.scan.row_errors import Refused
 
@@ -65,10 +65,8 @@ def collect(
     """
     spark = frame.sparkSession
     with translating(), settings(spark, set_to), described(spark, description):
-        rows = nullable_frame(frame, schema)
-        if schema is None or has_variant(schema):
-            rows = unmarked(rows)
-        table: pa.Table = rows.toArrow()
+        known = frame.schema if schema is None else schema
+        table: pa.Table = unmarked(nullable_frame(frame, known), known).toArrow()
         return table
 
 

@@ -8,6 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from deltamerge.protocol.values.variant import VARIANT
 from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.session.schema import nullable_type
 from deltamerge.worker.entry import unmarked_map
 from deltamerge.worker.scan.columns import required_variants
 
@@ -25,15 +26,11 @@ def has_variant(type: T.DataType) -> bool:
     return isinstance(type, T.VariantType)
 
 
-def unmarked(frame: Frame, schema: T.StructType | None = None) -> Frame:
-    """The frame with its variants as structs of two binaries: PySpark's `toArrow` fails at a null among variants.
-
-    Spark need not be asked for a `schema` that is known.
-    """
-    found = frame.schema if schema is None else schema
-    if not has_variant(found):
+def unmarked(frame: Frame, schema: T.StructType) -> Frame:
+    """A frame of `schema`, all nullable, with its variants as structs of two binaries: `toArrow` fails at a null among variants."""
+    if not has_variant(schema):
         return frame
-    plain = T.StructType([T.StructField(f.name, _plain(f.dataType), f.nullable) for f in found.fields])
+    plain = T.StructType([T.StructField(f.name, _plain(f.dataType), f.nullable) for f in nullable_type(schema).fields])
     arrow: pa.Schema = to_arrow_schema(plain)
     return frame.mapInArrow(unmarked_map(arrow), plain)
 
