@@ -27,7 +27,7 @@ def has_variant(type: T.DataType) -> bool:
 
 
 def unmarked(frame: Frame, schema: T.StructType) -> Frame:
-    """A frame of `schema`, all nullable, with its variants as structs of two binaries: `toArrow` fails at a null among variants."""
+    """A frame of `schema`, all nullable, its variants as structs of two binaries: `toArrow` fails at a null among variants."""
     if not has_variant(schema):
         return frame
     plain = T.StructType([T.StructField(f.name, _plain(f.dataType), f.nullable) for f in nullable_type(schema).fields])
