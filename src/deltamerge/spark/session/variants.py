@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -30,7 +32,7 @@ def unmarked(frame: Frame, schema: T.StructType) -> Frame:
     """A frame of `schema`, all nullable, its variants as structs of two binaries: `toArrow` fails at a null among variants."""
     if not has_variant(schema):
         return frame
-    plain = T.StructType([T.StructField(f.name, _plain(f.dataType), f.nullable) for f in nullable_type(schema).fields])
+    plain = cast("T.StructType", _plain(nullable_type(schema)))
     arrow: pa.Schema = to_arrow_schema(plain)
     return frame.mapInArrow(unmarked_map(arrow), plain)
 

@@ -86,15 +86,15 @@ def field_ids(metadata: bytes) -> Ids:
 
 def _joined(group: pa.StructArray, ids: Sequence[Ids]) -> list[bytes | None]:
     """The encoded value of each slot of a group of `value` and `typed_value`, either of which may be absent; None for none."""
-    names = group.type.names
     count = len(group)
-    values = group.field("value").to_pylist() if "value" in names else [None] * count
-    if "typed_value" not in names:
+    columns = dict(zip(group.type.names, group.flatten(), strict=True))  # null, too, where the group is
+    values = columns["value"].to_pylist() if "value" in columns else [None] * count
+    if "typed_value" not in columns:
         return values
-    typed = group.field("typed_value")
+    typed = columns["typed_value"]
     there = typed.is_valid().to_pylist()
     if pa.types.is_struct(typed.type):
-        parts = {field.name.encode(): _joined(typed.field(at), ids) for at, field in enumerate(typed.type)}
+        parts = {name.encode(): _joined(part, ids) for name, part in zip(typed.type.names, typed.flatten(), strict=True)}
         return [
             _object(values[at], {name: part[at] for name, part in parts.items()}, ids[at]) if there[at] else values[at]
             for at in range(count)
