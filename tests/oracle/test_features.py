@@ -34,8 +34,15 @@ MADE: dict[str, tuple[str, dict[str, str], bool]] = {
     "inCommitTimestamp": (PLAIN, {"delta.enableInCommitTimestamps": "true"}, True),
     "clustering": (f"{PLAIN} CLUSTER BY id", {}, True),
 }
-# Asked for by its name elsewhere, or made by dropping a feature.
-ELSEWHERE = {"typeWidening-preview", "checkpointProtection"}
+# Asked for by its name elsewhere, or made by dropping a feature. Variants have tests of their own (test_variants.py).
+ELSEWHERE = {
+    "typeWidening-preview",
+    "checkpointProtection",
+    "variantType",
+    "variantType-preview",
+    "variantShredding",
+    "variantShredding-preview",
+}
 
 
 def test_every_written_feature_is_tested() -> None:
