@@ -153,6 +153,12 @@ def test_an_ambiguous_column_is_named_with_its_place(
         build(table, doubled).execute()
 
 
+def test_sides_without_an_alias_are_called_source_and_target(path: Path, spark: SparkSession, untouchable: DataFrame) -> None:
+    merge = DeltaTable.forPath(spark, str(path)).merge(untouchable.select(F.col("id")), "id = id").whenMatchedDelete()
+    with refused(path, AnalysisException, "AMBIGUOUS_REFERENCE", "[source.`id`, target.`id`]", hint='.alias("s")'):
+        merge.execute()
+
+
 def test_a_merge_without_a_clause(table: DeltaTable, path: Path, untouchable: DataFrame) -> None:
     with refused(path, AnalysisException, "DELTA_MERGE_MISSING_WHEN", "WHEN clause", hint="whenMatchedUpdateAll"):
         table.merge(untouchable, ON).execute()

@@ -16,6 +16,7 @@ from sqlglot import exp
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import StructType
+from deltamerge.spark.expressions.analysis import NAMES_WANTED
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.sql.text import name_parts
@@ -187,7 +188,7 @@ def _ambiguous(parts: Sequence[str]) -> AnalysisError:
         "AMBIGUOUS_REFERENCE",
         f"Reference {name} is ambiguous: several columns of source and target go by it.",
         parameters={"name": name},
-        hint='Give both an alias, as by .alias("t") and .alias("s"), or AS t and AS s in SQL.',
+        hint=NAMES_WANTED,
     )
 
 

@@ -32,6 +32,10 @@ _STARRED = "INVALID_USAGE_OF_STAR_OR_REGEX"
 _WORDS = re.compile(r"\w+(?:[ ./:-]+\w+)*")
 _STAR = re.compile(r"\*|star", re.IGNORECASE)
 _NON_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+_AMBIGUOUS = "AMBIGUOUS_REFERENCE"
+NAMES_WANTED = 'Give both an alias, as by .alias("t") and .alias("s"), or AS t and AS s in SQL.'
+# The names that stand for the sides of a merge to which the user gave none.
+_OWN_NAMES = re.compile(r"`__deltamerge_(source|target)`")
 _NAMES = ("UNRESOLVED", "FIELD_NOT_FOUND", "AMBIGUOUS")
 
 
@@ -161,6 +165,10 @@ def _explained(frame: Frame, error: AnalysisException, check: Check, sight: Sigh
             parameters={"invalidExprSqls": text, "clause": check.place},
             hint="Compute it in the source.",
         )
+    if condition == _AMBIGUOUS:
+        named = {key: _OWN_NAMES.sub(r"\1", value) for key, value in given.items()}
+        message = _OWN_NAMES.sub(r"\1", plain_message(str(error)))
+        return placed(AnalysisError(condition, message, parameters=named, hint=NAMES_WANTED), check)
     look_up, name = _NOT_THERE.get(condition, (None, ""))
     hint = look_up(frame.sparkSession, given[name]) if look_up is not None and name in given else None
     return placed(AnalysisError(condition, plain_message(str(error)), parameters=given, hint=hint), check)

@@ -23,13 +23,25 @@ _VALUES = {
 CLOCKS = frozenset(_VALUES)
 # Those that Spark takes for the function without parentheses, too, where no column has the name.
 _WORDS = frozenset({"current_timestamp", "current_date", "current_time"})
-_SAID = re.compile(r"\b(?:current_timestamp|now|current_date|localtimestamp|current_time)\(")
+# Spark takes these texts for the time where they are made a time (its rule SpecialDatetimeValues).
+_MOMENTS = r"\s*(?:now|today|tomorrow|yesterday)\s*"
+_MOMENT = re.compile(rf"(['\"]){_MOMENTS}\1", re.IGNORECASE)
+_SAID = re.compile(
+    r"\b(?:current_timestamp|now|current_date|localtimestamp|current_time)\("
+    rf"|\b(?:try_)?cast\({_MOMENTS} as (?:timestamp|date)|\b(?:try_)?to_(?:timestamp|date)(?:_ltz|_ntz)?\({_MOMENTS}[,)]",
+    re.IGNORECASE,
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def asks_time(plan: str) -> bool:
     """Whether a plan that Spark has analyzed, as it prints it, may ask for the time."""
     return _SAID.search(plan) is not None
+
+
+def has_moment(text: str) -> bool:
+    """Whether SQL text has a text such as 'now', which is the time where it is cast to one."""
+    return _MOMENT.search(text) is not None
 
 
 def at_time(text: str, micros: int, own: Collection[str], columns: Collection[str]) -> str:
@@ -43,16 +55,26 @@ def at_time(text: str, micros: int, own: Collection[str], columns: Collection[st
     found = []
     for n, token in enumerate(tokens):
         word = token.name.lower() if is_name(token) else ""
-        if word not in own or keyword_at(tokens, n - 1) == ".":
+        start = _start(tokens, n)
+        if word not in own or keyword_at(tokens, start - 1) == ".":
             continue
         if keyword_at(tokens, n + 1) == "(":
             last = partner(tokens, n + 1)
             arguments = [token.text for token in tokens[n + 2 : last]]
             if last < len(tokens) and (not arguments or (word == "current_time" and _are_digits(arguments))):
-                found.append((token.start, tokens[last].behind, _value(word, micros, arguments)))
-        elif word in _WORDS and not hides and word not in columns and not _is_name_here(tokens, n):
+                found.append((tokens[start].start, tokens[last].behind, _value(word, micros, arguments)))
+        elif word in _WORDS and start == n and not hides and word not in columns and not _is_name_here(tokens, n):
             found.append((token.start, token.behind, _value(word, micros, [])))
     return replaced(text, found)
+
+
+def _start(tokens: Sequence[Token], n: int) -> int:
+    """The token at which a function's name starts: Spark's own may stand with the schema `builtin` of the catalog `system`."""
+    for schema in ("SYSTEM.BUILTIN.", "BUILTIN."):
+        said = "".join(token.upper for token in tokens[max(0, n - schema.count(".") * 2) : n])
+        if said == schema:
+            return n - schema.count(".") * 2
+    return n
 
 
 def _is_name_here(tokens: Sequence[Token], n: int) -> bool:

@@ -30,6 +30,7 @@ def changed(text: str, *columns: str) -> str:
         ("current_time(0)", f"(CAST(date_format({TIME}, 'HH:mm:ss') AS TIME(0)))"),
         ("(SELECT max(at) FROM v WHERE at < now())", f"(SELECT max(at) FROM v WHERE at < ({TIME}))"),
         ("transform(s.a, e -> now())", f"transform(s.a, e -> ({TIME}))"),
+        ("builtin.now() = System.Builtin.now()", f"({TIME}) = ({TIME})"),
         ("concat('now()', \"now()\", now())", f"concat('now()', \"now()\", ({TIME}))"),
     ],
 )
@@ -52,7 +53,8 @@ def test_what_asks_for_the_time_is_replaced(text: str, expected: str) -> None:
         "transform(s.a, current_date -> current_date + 1)",
         "(SELECT max(current_date) FROM v)",
         "struct(1 AS current_date)",
-        "system.builtin.now()",
+        "other.builtin.now()",
+        "db.now()",
         "/* now() */ 1",
     ],
 )
@@ -77,6 +79,10 @@ def test_a_function_that_is_the_sessions_own_stays() -> None:
         ("Project [unix_timestamp(now(), yyyy-MM-dd HH:mm:ss, Some(UTC), true) AS u#3L]", True),
         ("Project [now#1, current_date#2, unix_timestamp(at#3, yyyy-MM-dd) AS u#4L]", False),
         ("Project [snow() AS c#1]", False),
+        ("Project [cast(now as timestamp) AS c#1]", True),
+        ("Project [try_cast( Today as date) AS c#1]", True),
+        ("Project [to_timestamp(now, None, TimestampType, Some(UTC), true) AS c#1]", True),
+        ("Project [cast(now#1 as timestamp) AS c#2, cast(now as string) AS d#3]", False),
     ],
 )
 def test_a_plan_tells_whether_it_asks_for_the_time(plan: str, asks: bool) -> None:
