@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.merge import sql
+from deltamerge.commands.rows import merge_text
+from deltamerge.commands.rows.merge_rows import merge_rows
 from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
-from deltamerge.merge.run import previewed, run_merge
+from deltamerge.merge.run import previewed
 from deltamerge.tables import merge_builder
 from tests.cases.format import Case
 from tests.cases.running import Engine, condition_of, run_at
@@ -43,7 +44,7 @@ class Both:
             self.told.append(condition_of(error))
         assert sorted(self.place.rglob("*")) == files
         try:
-            self.done.append(run_merge(spark, table, spec, *others))
+            self.done.append(merge_rows(spark, table, spec, *others))
         except Exception as error:
             self.done.append(condition_of(error))
             raise
@@ -52,8 +53,8 @@ class Both:
     @contextmanager
     def used(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         with monkeypatch.context() as patch:
-            for module in (merge_builder, sql):
-                patch.setattr(module, "run_merge", self.merge)
+            for module in (merge_builder, merge_text):
+                patch.setattr(module, "merge_rows", self.merge)
             yield
 
 

@@ -19,8 +19,8 @@ from deltamerge.activation.stream_writer import WritingStream
 from deltamerge.activation.writer import Writing
 from deltamerge.activation.writer import with_delta as with_delta_writes
 from deltamerge.activation.writer_v2 import WritingV2
+from deltamerge.commands.rows.merge_text import run_merge_text
 from deltamerge.exceptions import catchable
-from deltamerge.merge.sql import run_merge_text
 from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.storage import check_session
 from deltamerge.statements.run import run_sql

@@ -34,6 +34,7 @@ from deltamerge.merge.settings import (
     with_transaction,
 )
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
+from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import known_settings, pads_chars
 from deltamerge.spark.source.evaluate import ReadingStep, evaluate
@@ -79,6 +80,7 @@ def merge(
     """
     with known_settings(spark, SETTINGS):
         check_names(spark)
+        check_sizes(spark)
         started, budgets, spec = time.perf_counter(), current_budgets(), with_transaction(spark, spec)
         given, rereads, tries = source, None, _Tries(retries_of(spark, spec), budgets.lost_sources)
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from deltamerge.budgets import current_budgets
 from deltamerge.log.replay.table import DeltaLog
@@ -21,13 +22,20 @@ from deltamerge.spark.session.settings import engine_name, known_settings
 log = logging.getLogger("deltamerge.merge")
 
 
-def run_merge(spark: Session, table: DeltaLog, spec: MergeSpec, progress: Progress | None = None) -> MergeReport:
-    """Merge, commit, report; `progress` is told each step. Raises DeltaMergeError; the table is then as it was."""
+def run_merge(
+    spark: Session, table: DeltaLog, spec: MergeSpec, then: Callable[[CommittedMerge], None], progress: Progress | None = None
+) -> MergeReport:
+    """Merge, commit, `then` do what follows a commit, report; `progress` is told each step.
+
+    Raises DeltaMergeError; the table is then as it was.
+    """
     tell = progress or log.debug
 
     def finish(outcome: MergeOutcome, timing: Timing) -> CommittedMerge:
         tell("committing")
-        return commit_merge(outcome, timing, engine_name(spark))
+        committed = commit_merge(outcome, timing, engine_name(spark))
+        then(committed)
+        return committed
 
     done = merge(spark, table, spec, finish, tell)
     give_back()

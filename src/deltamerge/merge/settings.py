@@ -12,6 +12,7 @@ from deltamerge.merge.plan.logical import REWRITE_SHARE, Strategy
 from deltamerge.merge.resolve.evolve import AUTO_MERGE
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
 from deltamerge.spark.session.adapter import names_of_settings
+from deltamerge.spark.session.file_sizes import SIZE_SETTINGS
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import CASE_SENSITIVE, CHAR_AS_STRING, READ_SIDE_PADDING, TIME_ZONE, setting
 from deltamerge.spark.source.inspect import READ_SETTINGS
@@ -26,7 +27,7 @@ _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databri
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _SESSION = (CASE_SENSITIVE, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING)
 # All that a merge asks of the session, which is read together.
-SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, *_SESSION, *READ_SETTINGS)
+SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, *SIZE_SETTINGS, *_SESSION, *READ_SETTINGS)
 _ALIASES = {
     "arrow": Strategy.BROADCAST,
     "route": Strategy.RANGE_EXCHANGE,

@@ -1,4 +1,4 @@
-"""MERGE text run on a session: the same `MergeSpec` that the builder makes, and the tables that the text names.
+"""MERGE text bound to a session: the same `MergeSpec` that the builder makes, and the tables that the text names.
 
 A table named as delta.`path` is read by this library wherever it stands in the text; other names are the session's.
 """
@@ -9,35 +9,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.merge.run import explained, run_merge
 from deltamerge.merge.statement.clauses import Assignment, Clause, MergeSpec
-from deltamerge.merge.statement.parse import SqlClause, Statement, parse_merge, says_merge
+from deltamerge.merge.statement.parse import SqlClause, Statement
 from deltamerge.spark.expressions.expression import Expression
-from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.read.catalog import named_frame, target_named
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.attributes import attribute_of
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.rows import one_row
 from deltamerge.spark.session.storage import open_table
-from deltamerge.spark.sql.literals import Arguments, with_arguments
 from deltamerge.spark.sql.tables import with_ctes
 from deltamerge.spark.sql.text import name_parts_of
-from deltamerge.spark.sql.variables import with_variables
-
-
-def run_merge_text(spark: Session, text: str, arguments: Arguments | None = None) -> Frame | None:
-    """Run MERGE text and return its result row, EXPLAIN MERGE its plan; None for a text that is neither."""
-    merge = with_variables(spark, text)
-    if not says_merge(merge) or parse_merge(merge) is None:
-        return None
-    statement = parse_merge(with_identifiers(spark, with_arguments(merge, arguments)))
-    assert statement is not None
-    with TableViews(spark) as views:
-        bound = bind(spark, statement, views)
-        if statement.explain:
-            return one_row(spark, {"plan": explained(spark, bound.table, bound.spec)})
-        return run_merge(spark, bound.table, bound.spec).to_frame(spark)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deltamerge.commands.table.describe import detail_table, frame_of, history_table
+from deltamerge.commands.table.describe import detail_table, history_table
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.statements.target import TableOrPath, table_or_path
 
@@ -21,7 +22,7 @@ class DescribeHistory:
         """A row for each commit."""
         log, _ = self.table.opened(spark, "DESCRIBE HISTORY")
         log.snapshot()  # a folder without a table has no commits either
-        return frame_of(spark, history_table(log, self.limit))
+        return rows_frame(spark, history_table(log, self.limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class DescribeDetail:
     def run(self, spark: Session) -> Frame:
         """One row; sizes in bytes."""
         log, name = self.table.opened(spark, "DESCRIBE DETAIL")
-        return frame_of(spark, detail_table(log.snapshot(), name))
+        return rows_frame(spark, detail_table(log.snapshot(), name))
 
 
 def parse_history(reader: Reader) -> DescribeHistory | None:

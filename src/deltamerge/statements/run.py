@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from deltamerge.commands.rows.merge_text import run_merge_text
 from deltamerge.commands.table.create import Creation
 from deltamerge.errors import AnalysisError, DeltaMergeError, ParseError
-from deltamerge.merge.sql import run_merge_text
 from deltamerge.merge.statement.parse import says_merge
 from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from deltamerge.commands.layout.vacuum import vacuum_table
-from deltamerge.commands.table.describe import frame_of, location_text
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.statements.target import TableOrPath, table_or_path
+from deltamerge.storage.location import location_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Vacuum:
         done = vacuum_table(spark, log, self.retention_hours, self.dry_run)
         root = location_text(log.store.url)
         paths = [f"{root}/{name}" for name in done.names] if self.dry_run else [root]
-        return frame_of(spark, pa.table({"path": pa.array(paths, pa.string())}))
+        return rows_frame(spark, pa.table({"path": pa.array(paths, pa.string())}))
 
 
 def parse_vacuum(reader: Reader) -> Vacuum:

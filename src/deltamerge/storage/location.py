@@ -143,3 +143,8 @@ def _unsupported(location: str, scheme: str, cause: str, hint: str) -> StorageEr
         parameters={"location": shown, "scheme": scheme},
         hint=hint,
     )
+
+
+def location_text(url: str) -> str:
+    """The place of a table as Hadoop writes it."""
+    return f"file:{url}" if url.startswith("/") else url

@@ -8,12 +8,13 @@ from typing import Any, overload
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from deltamerge.commands.rows.merge_rows import merge_rows
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.line import Progress
 from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
-from deltamerge.merge.run import explained, previewed, run_merge
+from deltamerge.merge.run import explained, previewed
 from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, Latest, MergeSpec, TxnId
 from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, expression_of, names_of
 
@@ -150,12 +151,12 @@ class DeltaMergeBuilder:
     @catchable
     def run(self, progress: Progress | None = None) -> MergeReport:
         """Run the merge and report on it: version, metrics, pruning funnel. `progress` is told each step as it begins."""
-        return run_merge(self._spark, self._log, self._spec, progress)
+        return merge_rows(self._spark, self._log, self._spec, progress)
 
     @catchable
     def execute(self) -> DataFrame:
         """Run the merge; one row: num_affected_rows, num_updated_rows, num_deleted_rows, num_inserted_rows."""
-        return run_merge(self._spark, self._log, self._spec).to_frame(self._spark)
+        return merge_rows(self._spark, self._log, self._spec).to_frame(self._spark)
 
     def _with(
         self,

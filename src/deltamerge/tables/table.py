@@ -17,7 +17,7 @@ from deltamerge.commands.rows.dml import delete_rows, update_rows
 from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.clone import Clone, clone_table
 from deltamerge.commands.table.create import Creation
-from deltamerge.commands.table.describe import detail_table, frame_of, history_table
+from deltamerge.commands.table.describe import detail_table, history_table
 from deltamerge.commands.table.properties import add_feature, drop_feature, upgrade_protocol
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.commit_times import milliseconds
@@ -27,6 +27,7 @@ from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.read.catalog import table_named
 from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.spark.sql.text import name_parts_of
@@ -133,12 +134,12 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         """The commits, newest first, at most `limit` of them."""
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise ValueError(f"'limit' in history must be a whole number from 0, found {limit!r}")
-        return frame_of(self._spark, history_table(self._log, limit))
+        return rows_frame(self._spark, history_table(self._log, limit))
 
     @catchable
     def detail(self) -> DataFrame:
         """One row: format, id, location, files, bytes, properties, protocol."""
-        return frame_of(self._spark, detail_table(self._log.snapshot()))
+        return rows_frame(self._spark, detail_table(self._log.snapshot()))
 
     @catchable
     def delete(self, condition: ExpressionOrColumn | None = None) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltamerge.errors import InvalidArgumentError
 from deltamerge.protocol.table.actions import AddFile
+from deltamerge.spark.session.file_sizes import invalid_setting, number_setting
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import setting
 from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.write.write import partition_key
 
@@ -32,11 +31,16 @@ class Limits:
 
 def limits_of(spark: Session) -> Limits:
     """The limits that the session asks for. Raises InvalidArgumentError."""
-    sizes = [_number(spark, key, _GIGABYTE) for key in (_LEAST, _MOST)]
-    deleted = _number(spark, _DELETED, "0.05")
+    sizes = [number_setting(spark, key, _GIGABYTE) for key in (_LEAST, _MOST)]
+    return Limits(int(sizes[0]), int(sizes[1]), deleted_share(spark))
+
+
+def deleted_share(spark: Session) -> float:
+    """Of which share of its rows deleted a file is written again, as the session says. Raises InvalidArgumentError."""
+    deleted = number_setting(spark, _DELETED, "0.05")
     if deleted > 1:
-        raise _invalid(_DELETED, str(deleted), "a number from 0 to 1")
-    return Limits(int(sizes[0]), int(sizes[1]), deleted)
+        raise invalid_setting(_DELETED, str(deleted), "a number from 0 to 1")
+    return deleted
 
 
 def is_chosen(file: AddFile, limits: Limits) -> bool:
@@ -72,23 +76,3 @@ def packed(tasks: Sequence[FileTask], full: float, in_order: bool = False) -> li
 
 def _size(task: FileTask) -> int:
     return task.size or 0
-
-
-def _number(spark: Session, key: str, default: str) -> float:
-    value = setting(spark, key, default)
-    try:
-        found = float(value)
-    except ValueError:
-        found = -1.0
-    if found < 0:
-        raise _invalid(key, value, "a number from 0")
-    return found
-
-
-def _invalid(key: str, value: str, what: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        "DELTAMERGE_INVALID_OPTIMIZE_SETTING",
-        f"The setting {key} is {value!r}.",
-        parameters={"setting": key, "value": value},
-        hint=f"It must be {what}.",
-    )

@@ -9,14 +9,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from deltamerge.commands.table.describe import location_text
 from deltamerge.errors import InvalidArgumentError, UnsupportedTableError
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.column_mapping import MappingMode, mode_of
 from deltamerge.protocol.values.partitions import decode_path, partition_folder
 from deltamerge.storage import Store
-from deltamerge.storage.location import is_absolute
+from deltamerge.storage.location import is_absolute, location_text
 
 log = logging.getLogger("deltamerge.commands")
 

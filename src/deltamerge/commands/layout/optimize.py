@@ -28,7 +28,6 @@ from deltamerge.commands.layout.clustered import (
 )
 from deltamerge.commands.layout.optimize_metrics import Optimized, optimize_row
 from deltamerge.commands.layout.z_columns import z_columns
-from deltamerge.commands.table.describe import frame_of, location_text
 from deltamerge.log.commit.clustering import clustering_paths
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.transaction import Proposal, commit, discarding
@@ -42,12 +41,14 @@ from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.settings import engine_name, time_zone
 from deltamerge.spark.stages.compacting import compacted
 from deltamerge.spark.stages.partition_filter import chosen_partitions
 from deltamerge.spark.stages.ranging import ranged
 from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import file_tasks, write_spec
+from deltamerge.storage.location import location_text
 from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.write.compact import CompactSpec
 from deltamerge.worker.write.tracking import tracking_spec
@@ -65,6 +66,14 @@ class Optimize:
     predicates: tuple[str, ...] = ()
     z_order: tuple[str, ...] = ()
     full: bool = False
+    auto: Auto | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """An OPTIMIZE that a write asks for, of the partitions that it touched: `predicates` tell history of them."""
+
+    predicates: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -85,14 +94,20 @@ def optimize_table(spark: Session, table: DeltaLog, request: Optimize) -> Frame:
 
     Raises AnalysisError, UnsupportedTableError, ConcurrentModificationError; the table is then as it was.
     """
-    started = int(time.time() * 1000)
     snapshot = table.snapshot()
     check_writable(snapshot.protocol, snapshot.metadata, table.store.url)
     check_sound(snapshot)
+    done = optimized(spark, table, snapshot, request, limits_of(spark), snapshot.files.table())
+    return rows_frame(spark, optimize_row(snapshot, location_text(table.store.url), done))
+
+
+def optimized(
+    spark: Session, table: DeltaLog, snapshot: Snapshot, request: Optimize, limits: Limits, files: pa.Table
+) -> Optimized:
+    """Put small ones of a snapshot's `files` together and commit; what was done. Raises as `optimize_table` does."""
+    started = int(time.time() * 1000)
     clustered = check_clustering(snapshot, request.predicates, request.z_order, request.full)
-    limits = limits_of(spark)
     columns = tracking_columns(snapshot.protocol, snapshot.metadata)
-    files = snapshot.files.table()
     tasks = file_tasks(snapshot, files, time_zone(spark), tracked=columns is not None)
     if clustered:
         plan = _clustered(snapshot, tasks, _add_files(files, tasks), clustered, request.full)
@@ -119,7 +134,7 @@ def optimize_table(spark: Session, table: DeltaLog, request: Optimize) -> Frame:
         table.remember(committed.snapshot)
         after_commit(committed.snapshot)
         log.info("optimized %s as version %d", table.store.url, committed.version)
-    return frame_of(spark, optimize_row(snapshot, location_text(table.store.url), done))
+    return done
 
 
 def _planned(
@@ -170,15 +185,16 @@ def _rewritten(spark: Session, snapshot: Snapshot, plan: _Plan, full: int) -> li
 def _proposal(spark: Session, request: Optimize, done: Optimized, read: ReadSet, clustered: Sequence[str]) -> Proposal:
     now = int(time.time() * 1000)
     is_full = {"isFull": request.full} if clustered else {}
+    predicates = request.predicates if request.auto is None else request.auto.predicates
     return Proposal(
         operation="OPTIMIZE",
         actions=[*(file.removed(now, data_change=False) for file in done.removed), *done.added],
         read=read,
         parameters={
-            "predicate": json.dumps(list(request.predicates)),
+            "predicate": json.dumps(list(predicates)),
             "zOrderBy": json.dumps(list(request.z_order), separators=(",", ":")),
             "clusterBy": json.dumps(list(clustered), separators=(",", ":")),
-            "auto": False,
+            "auto": request.auto is not None,
             **is_full,
         },
         metrics=done.history,

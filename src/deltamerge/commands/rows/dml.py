@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Mapping
 
+from deltamerge.commands.layout.auto_compact import compact_after_changes
 from deltamerge.log.commit.transaction import Committed
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import Operation, commit_outcome
@@ -58,7 +59,10 @@ def _run(
 
     def finish(outcome: MergeOutcome, timing: Timing) -> tuple[Mapping[str, int], Committed | None]:
         metrics = _metrics(outcome, clause.action, timing)
-        return metrics, commit_outcome(outcome, Operation(clause.action.name, parameters, metrics), engine_name(spark))
+        committed = commit_outcome(outcome, Operation(clause.action.name, parameters, metrics), engine_name(spark))
+        if committed is not None:
+            compact_after_changes(spark, table, committed.snapshot, outcome)
+        return metrics, committed
 
     done = merge(spark, table, spec, finish, log.debug, source)
     if done is None:

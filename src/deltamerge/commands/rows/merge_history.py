@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltamerge.budgets import current_budgets
+from deltamerge.commands.rows.merge_rows import merge_rows
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
@@ -18,7 +19,6 @@ from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_source
 from deltamerge.merge.report import MergeReport
 from deltamerge.merge.resolve.resolve import resolve
 from deltamerge.merge.resolve.schema_check import check_schema
-from deltamerge.merge.run import run_merge
 from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, MergeSpec
 from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import MapType, PrimitiveType, StructField, StructType, fields_of
@@ -118,7 +118,7 @@ def merge_history(
         known_schema=snapshot.schema,
         source_at=source_at,
     )
-    return run_merge(spark, table, spec)
+    return merge_rows(spark, table, spec)
 
 
 def _evaluated(changes: Frame, snapshot: Snapshot) -> Source:

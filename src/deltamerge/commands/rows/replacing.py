@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from deltamerge.commands.layout.auto_compact import compact_after
 from deltamerge.commands.rows.written import WritePlan, Written, actions_of, planned, rows_of, written
 from deltamerge.errors import AnalysisError, ConstraintError
 from deltamerge.log.commit.transaction import Committed, discarding
@@ -61,7 +62,11 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
             files = written(current, rows if is_same else None, feed=bool(outcome.changes))
         with discarding(snapshot, files.names):
             operation = Operation("WRITE", plan.parameters, _metrics(outcome, files, timing))
-            return commit_outcome(outcome, operation, engine_name(spark), actions_of(current, files))
+            committed = commit_outcome(outcome, operation, engine_name(spark), actions_of(current, files))
+        if committed is not None:
+            marked = [mark.file for mark in outcome.marked]
+            compact_after(spark, table, committed.snapshot, [*files.added, *outcome.added, *marked])
+        return committed
 
     return merge(spark, table, spec, finish, log.debug, source)
 

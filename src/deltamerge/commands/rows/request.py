@@ -37,7 +37,8 @@ class WriteRequest:
     A write whose `txn_id`, or a newer one of the same application, is in the table already is skipped.
     `by_position` takes the data's columns in the table's order, whatever their names.
     `managed` is known where `saveAsTable` writes a table of the catalog: whether its folder is the catalog's, as history says it.
-    `batch` says that a streaming query writes.
+    `batch` says that a streaming query writes. `optimize_write` puts rows together before they are written, None leaves it to
+    session and table.
     """
 
     mode: str = "error"
@@ -53,6 +54,7 @@ class WriteRequest:
     by_position: bool = False
     managed: bool | None = None
     batch: MicroBatch | None = None
+    optimize_write: bool | None = None
 
     @property
     def overwrites(self) -> bool:
@@ -156,6 +158,7 @@ def request_of(mode: str, options: Mapping[str, str], **more: Any) -> WriteReque
         merge_schema=truth("mergeSchema"),
         overwrite_schema=truth("overwriteSchema") or False,
         replace_where=text("replaceWhere"),
+        optimize_write=truth("optimizeWrite"),
         partition_overwrite=None if overwrite is None else overwrite.lower(),
         user_metadata=text("userMetadata"),
         txn_id=transaction_of(text("txnAppId"), text("txnVersion")),
@@ -166,7 +169,7 @@ def request_of(mode: str, options: Mapping[str, str], **more: Any) -> WriteReque
             "DELTAMERGE_UNKNOWN_OPTION",
             f"There is no option {', '.join(unknown)} of a write.",
             parameters={"options": unknown},
-            hint="There are mergeSchema, overwriteSchema, replaceWhere, partitionOverwriteMode, userMetadata, txnAppId and "
-            "txnVersion; options that begin with delta. are properties of a table.",
+            hint="There are mergeSchema, overwriteSchema, replaceWhere, partitionOverwriteMode, optimizeWrite, userMetadata, "
+            "txnAppId and txnVersion; options that begin with delta. are properties of a table.",
         )
     return checked(replace(request, **more))

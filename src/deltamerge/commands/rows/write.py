@@ -10,11 +10,21 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from deltamerge.commands.layout.auto_compact import compact_after
 from deltamerge.commands.rows.leaving import Leaving, all_files, partitions_of
 from deltamerge.commands.rows.replacing import replace_rows
 from deltamerge.commands.rows.request import WriteRequest, checked
 from deltamerge.commands.rows.schema import check_new_schema, spelled
-from deltamerge.commands.rows.written import WritePlan, Written, actions_of, check_rows, planned, written
+from deltamerge.commands.rows.written import (
+    PARTITION_OVERWRITE,
+    WritePlan,
+    Written,
+    actions_of,
+    check_rows,
+    gathered,
+    planned,
+    written,
+)
 from deltamerge.errors import AnalysisError, TableNotFoundError
 from deltamerge.log.commit.clustering import clustering_domain
 from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
@@ -24,7 +34,7 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import txn_actions
 from deltamerge.merge.line import is_recorded
-from deltamerge.merge.settings import forget_transaction, session_transaction
+from deltamerge.merge.settings import SETTINGS, forget_transaction, session_transaction
 from deltamerge.protocol.schema.types import StructType, schema_json
 from deltamerge.protocol.table.actions import Action, DomainMetadata, Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, mode_of
@@ -33,9 +43,10 @@ from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable,
 from deltamerge.protocol.table.row_tracking import with_column_names
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.attributes import attribute_parts
+from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.schema import from_spark, shown_schema
-from deltamerge.spark.session.settings import engine_name, time_zone
+from deltamerge.spark.session.settings import engine_name, known_settings, time_zone
 from deltamerge.spark.session.storage import open_table
 
 _CLUSTERING = f"{FEATURE_PROPERTY}clustering"
@@ -54,12 +65,14 @@ def write_into(frame: Frame, log: DeltaLog, request: WriteRequest) -> int | None
     Raises AnalysisError, InvalidArgumentError, ExecutionError, ConcurrentModificationError; the table is then as it was.
     """
     spark, request = frame.sparkSession, checked(request)
-    if request.txn_id is None:
-        request = replace(request, txn_id=session_transaction(spark))
-    committed = _committed(frame, log, request)
-    if committed is not None:
-        log.remember(committed.snapshot)
-    forget_transaction(spark)
+    with known_settings(spark, (*SETTINGS, PARTITION_OVERWRITE)):
+        check_sizes(spark)
+        if request.txn_id is None:
+            request = replace(request, txn_id=session_transaction(spark))
+        committed = _committed(frame, log, request)
+        if committed is not None:
+            log.remember(committed.snapshot)
+        forget_transaction(spark)
     return None if committed is None else committed.version
 
 
@@ -76,7 +89,7 @@ def _committed(frame: Frame, log: DeltaLog, request: WriteRequest) -> Committed 
     if request.overwrites and request.replace_where is not None:
         return replace_rows(plan, log)
     domains = _domains(plan.after, request) if request.new_schema else []
-    return _written(plan, domains)
+    return _written(plan, log, domains)
 
 
 def _created(frame: Frame, log: DeltaLog, request: WriteRequest) -> Committed:
@@ -98,9 +111,10 @@ def _created(frame: Frame, log: DeltaLog, request: WriteRequest) -> Committed:
     check_writable(protocol, metadata, log.store.url)
     domains = _domains(empty, request)
     empty = replace(empty, domains={domain.domain: domain for domain in domains})
-    plan = WritePlan(frame, empty, empty, request, merges=request.merge_schema is True)
+    gathers = gathered(frame.sparkSession, empty, request)
+    plan = WritePlan(frame, empty, empty, request, merges=request.merge_schema is True, gathers=gathers)
     check_rows(plan)
-    return _written(plan, [protocol, metadata, *domains])
+    return _written(plan, log, [protocol, metadata, *domains])
 
 
 def _settled(metadata: Metadata, schema: StructType, mapped: bool, protocol: Protocol) -> Metadata:
@@ -130,7 +144,7 @@ def _domains(after: Snapshot, request: WriteRequest) -> list[DomainMetadata]:
     return [clustering_domain(after.schema, columns, after.metadata, request.partition_by)]
 
 
-def _written(plan: WritePlan, head: Sequence[Action] = ()) -> Committed:
+def _written(plan: WritePlan, log: DeltaLog, head: Sequence[Action] = ()) -> Committed:
     """Write the plan's rows and commit them behind the actions of the `head`."""
     request, snapshot, spark = plan.request, plan.before, plan.frame.sparkSession
     files = written(plan)
@@ -146,6 +160,7 @@ def _written(plan: WritePlan, head: Sequence[Action] = ()) -> Committed:
         proposal = Proposal(plan.operation, actions, read, plan.parameters, metrics, request.user_metadata, engine_name(spark))
         committed = commit(snapshot, proposal)
     after_commit(committed.snapshot)
+    compact_after(spark, log, committed.snapshot, files.added)
     return committed
 
 

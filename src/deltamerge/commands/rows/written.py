@@ -23,6 +23,7 @@ from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.identity import Identity, identity_columns, unnamed, with_marks
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
+from deltamerge.spark.session.file_sizes import gathering, gathers_rows
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.schema import from_spark, shown_schema
@@ -34,7 +35,7 @@ from deltamerge.worker.write.feed import change_file_spec
 
 # What history says of an overwrite by saveAsTable, of a table that is there as of a new one.
 CREATED, SAVED_ANEW = "CREATE OR REPLACE TABLE AS SELECT", {"isV1SaveAsTableOverwrite": "true"}
-_PARTITION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
+PARTITION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class WritePlan:
     written to: with the schema that the write gives it.
 
     `identities` are the columns that are numbered. Rows must meet `extra` checks beside the table's own. `merges` and `dynamic`
-    say whether the schema may evolve, and whether only partitions that get rows are overwritten.
+    say whether the schema may evolve, and whether only partitions that get rows are overwritten; `gathers` whether rows are put
+    together before they are written, so that they come to few files.
     """
 
     frame: Frame = field(repr=False)
@@ -54,6 +56,7 @@ class WritePlan:
     extra: tuple[Check, ...] = ()
     merges: bool = False
     dynamic: bool = False
+    gathers: bool = False
 
     @cached_property
     def constraints(self) -> TableConstraints:
@@ -141,9 +144,19 @@ def planned(frame: Frame, snapshot: Snapshot, request: WriteRequest) -> WritePla
     if not request.new_schema:
         check_clustering(snapshot, request)
     dynamic = _is_dynamic(spark, after, request)
-    plan = WritePlan(frame, snapshot, after, request, numbered(frame, after), merges=merges, dynamic=dynamic)
+    gathers = gathered(spark, after, request)
+    plan = WritePlan(frame, snapshot, after, request, numbered(frame, after), merges=merges, dynamic=dynamic, gathers=gathers)
     check_rows(plan)
     return plan
+
+
+def gathered(spark: Session, after: Snapshot, request: WriteRequest) -> bool:
+    """Whether rows are put together before they are written: as the request, the session or the table says, in this order.
+
+    Raises InvalidArgumentError for a setting that can't be.
+    """
+    asked = gathers_rows(spark) if request.optimize_write is None else request.optimize_write
+    return after.properties.flag("delta.autoOptimize.optimizeWrite") if asked is None else asked
 
 
 def check_rows(plan: WritePlan) -> None:
@@ -155,7 +168,7 @@ def _is_dynamic(spark: Session, after: Snapshot, request: WriteRequest) -> bool:
     """Whether only the partitions that get rows are overwritten; a table without any is overwritten as a whole."""
     if not (after.partition_columns and request.overwrites and request.replace_where is None):
         return False
-    mode = request.partition_overwrite or setting(spark, _PARTITION_OVERWRITE, STATIC).lower()
+    mode = request.partition_overwrite or setting(spark, PARTITION_OVERWRITE, STATIC).lower()
     if mode == DYNAMIC and request.overwrite_schema:
         raise InvalidArgumentError(
             "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE",
@@ -175,7 +188,7 @@ def numbered(frame: Frame, snapshot: Snapshot) -> tuple[Identity, ...]:
 def rows_of(plan: WritePlan) -> Frame:
     """The frame's rows as the table's: by column name, cast, generated, numbered. Raises AnalysisError; no job runs."""
     after, fills = plan.after, not plan.request.by_position
-    return laid_out(plan.frame, after.schema, after.partition_columns, plan.constraints, plan.identities, fills)
+    return laid_out(plan.frame, after.schema, after.partition_columns, plan.constraints, plan.identities, fills, plan.gathers)
 
 
 def written(plan: WritePlan, rows: Frame | None = None, feed: bool = False) -> Written:
@@ -186,7 +199,8 @@ def written(plan: WritePlan, rows: Frame | None = None, feed: bool = False) -> W
     rows, after = rows_of(plan) if rows is None else rows, plan.after
     spec = write_spec(after, limited=limits_texts(plan.frame.sparkSession, after.schema))
     frame = data_frame(rows, spec, change_file_spec(spec) if feed else None)
-    result = collect(frame, f"deltamerge: write into {after.store.url}")
+    set_to = gathering() if plan.gathers else None
+    result = collect(frame, f"deltamerge: write into {after.store.url}", set_to=set_to)
     added, changes = added_files(result, after.schema), change_files(result, after.schema)
     return Written(tuple(file for _, file in added), tuple(file for _, file in changes))
 

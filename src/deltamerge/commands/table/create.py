@@ -14,6 +14,9 @@ from enum import Enum
 
 import numpy as np
 
+from deltamerge.commands.layout.auto_compact import compact_after
+from deltamerge.commands.rows.request import WriteRequest
+from deltamerge.commands.rows.written import gathered
 from deltamerge.commands.table.definition import Settled, TableDefinition, differences, settled
 from deltamerge.commands.table.properties import ANY_NAME
 from deltamerge.errors import AnalysisError, TableNotFoundError
@@ -38,6 +41,7 @@ from deltamerge.spark.expressions.constraints import check_constraints
 from deltamerge.spark.expressions.generated import check_generated
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.adapter import names_of_settings, read_settings
+from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.schema import from_spark, shown_schema
@@ -202,6 +206,7 @@ def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settl
         committed = commit(on, proposal)
     log.remember(committed.snapshot)
     after_commit(committed.snapshot)
+    compact_after(spark, log, committed.snapshot, added)
     return committed.version
 
 
@@ -230,9 +235,11 @@ def _metrics(added: Sequence[AddFile], old: Sequence[AddFile], replaces: bool) -
 def _written(frame: Frame, snapshot: Snapshot) -> list[AddFile]:
     """The query's rows in files of the table that is to be."""
     constraints = constraints_of(snapshot.schema, snapshot.metadata.configuration)
-    rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, constraints)
+    gathers = gathered(frame.sparkSession, snapshot, WriteRequest())
+    rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, constraints, gathers=gathers)
     spec = write_spec(snapshot, limited=limits_texts(frame.sparkSession, snapshot.schema))
-    result = collect(data_frame(rows, spec), f"deltamerge: write into {snapshot.store.url}")
+    set_to = gathering() if gathers else None
+    result = collect(data_frame(rows, spec), f"deltamerge: write into {snapshot.store.url}", set_to=set_to)
     return [file for _, file in added_files(result, snapshot.schema)]
 
 

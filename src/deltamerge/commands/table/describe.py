@@ -14,8 +14,7 @@ from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.features import named_features
-from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.rows import rows_frame
+from deltamerge.storage.location import location_text
 
 _TEXTS = pa.map_(pa.string(), pa.string())
 _MOMENT = pa.timestamp("us", "UTC")
@@ -85,16 +84,6 @@ def detail_table(snapshot: Snapshot, name: str | None = None) -> pa.Table:
         "tableFeatures": sorted(named_features(protocol)),
     }
     return pa.Table.from_pylist([row], DETAIL_SCHEMA)
-
-
-def frame_of(spark: Session, table: pa.Table) -> Frame:
-    """An Arrow table as a DataFrame."""
-    return rows_frame(spark, table)
-
-
-def location_text(url: str) -> str:
-    """The place of a table as Hadoop writes it."""
-    return f"file:{url}" if url.startswith("/") else url
 
 
 def _history_row(commit: CommitFile) -> dict[str, Any]:

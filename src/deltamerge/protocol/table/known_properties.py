@@ -53,7 +53,7 @@ _KNOWN: Mapping[str, tuple[_Takes, str]] = {
     "delta.checkpointInterval": (_number(1), "a positive whole number"),
     "delta.redirectReaderWriter-preview": _ANY,
     "delta.redirectWriterOnly-preview": _ANY,
-    "delta.autoOptimize.autoCompact": (_one_of("true", "false", "auto"), "true, false or auto"),
+    "delta.autoOptimize.autoCompact": _FLAG,
     "delta.enableExpiredLogCleanup": _FLAG,
     "delta.enableFullRetentionRollback": _FLAG,
     "delta.dropFeatureTruncateHistory.retentionDuration": _TIME,

@@ -18,9 +18,11 @@ from deltamerge.spark.expressions.casts import assigned, check_casts
 from deltamerge.spark.expressions.constraints import with_constraints
 from deltamerge.spark.session.adapter import estimated_bytes
 from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import local_frame
 from deltamerge.spark.session.schema import to_spark
+from deltamerge.spark.session.settings import settings
 from deltamerge.spark.stages.identity import numbered
 from deltamerge.worker.entry import apply_map, payload_map, write_map
 from deltamerge.worker.scan.streams import arrow_stream
@@ -60,11 +62,13 @@ def laid_out(
     constraints: TableConstraints = NO_CONSTRAINTS,
     identities: Sequence[Identity] = (),
     fills: bool = False,
+    gathers: bool = False,
 ) -> Frame:
     """A frame's rows as rows of a table: columns by name, cast; what the frame lacks is generated, the default or null.
 
     A partition's rows come together. Rows that violate a constraint fail when they are evaluated. `identities` are numbered,
-    densely when the frame is small. `fills` says that a struct may lack fields of the table's.
+    densely when the frame is small. `fills` says that a struct may lack fields of the table's, and
+    `gathers` that rows are put together where there are no partitions, too.
 
     Raises AnalysisError for a column whose type can't be cast.
     """
@@ -85,18 +89,24 @@ def laid_out(
     left_out = {name: F.lit(name.lower() not in fields) for name, _ in constraints.generated}
     if not identities:
         return _together(
-            with_constraints(rows, schema, constraints, left_out, F.lit(True)) if constraints else rows, partition_columns
+            with_constraints(rows, schema, constraints, left_out, F.lit(True)) if constraints else rows,
+            partition_columns,
+            gathers,
         )
     estimate = estimated_bytes(frame)
     few = estimate is not None and estimate <= _FEW_BYTES
-    placed = rows.coalesce(1) if few else _together(rows, partition_columns)
+    placed = rows.coalesce(1) if few else _together(rows, partition_columns, gathers)
     rows = numbered(placed, dict.fromkeys(identities, F.lit(True)), partitions=1 if few else None)
     return with_constraints(rows, schema, constraints, left_out, F.lit(True)) if constraints else rows
 
 
-def _together(rows: Frame, partition_columns: Sequence[str]) -> Frame:
-    """The rows with those of each partition in as few tasks as fit."""
-    return rows.hint("rebalance", *[F.col(quoted(name)) for name in partition_columns]) if partition_columns else rows
+def _together(rows: Frame, partition_columns: Sequence[str], gathers: bool) -> Frame:
+    """The rows with those of each partition in as few tasks as fit; of a table without any, if they are put together."""
+    if not (partition_columns or gathers):
+        return rows
+    # Spark drops the hint as soon as it is given where it may not count rows first.
+    with settings(rows.sparkSession, gathering() if gathers else None):
+        return rows.hint("rebalance", *[F.col(quoted(name)) for name in partition_columns])
 
 
 def by_position(frame: Frame, schema: StructType) -> Frame:
