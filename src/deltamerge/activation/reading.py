@@ -12,8 +12,7 @@ from deltamerge.log.feed.feed import feed_of
 from deltamerge.log.feed.range import FeedBounds
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.spark.read.feed import feed_frame
-from deltamerge.spark.read.snapshot import snapshot_frame
-from deltamerge.spark.read.travel import marked, snapshot_of, version_number
+from deltamerge.spark.read.travel import frame_of, marked, snapshot_of, version_number
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import open_table
@@ -92,7 +91,7 @@ def delta_frame(spark: Session, path: str, options: Options) -> Frame:
             hint="Leave out versionAsOf or timestampAsOf.",
         )
     version, time = version_number(options.get(VERSION)), _time(options, TIMESTAMP, zone)
-    return snapshot_frame(spark, snapshot_of(spark, path, version, time, stores))
+    return frame_of(spark, path, snapshot_of(spark, path, version, time, stores), travels)
 
 
 def _truth(options: Options, name: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from deltamerge.budgets import Budgets, current_budgets
 from deltamerge.errors import DeltaMergeError, ExecutionError, SourceLostError
+from deltamerge.log.commit.unread import check_unread
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.execute.attempts import run_attempts
@@ -34,6 +35,7 @@ from deltamerge.merge.settings import (
     with_transaction,
 )
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
+from deltamerge.spark.read.unread import version_read
 from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import known_settings, pads_chars
@@ -82,12 +84,15 @@ def merge(
         check_names(spark)
         check_sizes(spark)
         started, budgets, spec = time.perf_counter(), current_budgets(), with_transaction(spark, spec)
+        if source is None and spec.source_at is None:
+            spec = _with_version(spec, table)
         given, rereads, tries = source, None, _Tries(retries_of(spark, spec), budgets.lost_sources)
         while True:
             snapshot = table.snapshot()
             if _was_merged(spec, snapshot):
                 done = None
                 break
+            check_unread(snapshot, spec.source_version)
             tell("resolving names and types")
             try:
                 logical = planned(spark, snapshot, spec, rereads)
@@ -203,6 +208,12 @@ class _Tries:
         if not error.runs_again or not self.conflicts:
             raise error
         return replace(self, conflicts=self.conflicts - 1)
+
+
+def _with_version(spec: MergeSpec, table: DeltaLog) -> MergeSpec:
+    """The specification with the version of the target that its source reads: with these rows it can't run again."""
+    version = version_read(spec.source, table.store)
+    return spec if version is None else replace(spec, source_version=version, retries=0)
 
 
 def _was_merged(spec: MergeSpec, snapshot: Snapshot) -> bool:

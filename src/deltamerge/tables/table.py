@@ -26,7 +26,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.read.catalog import table_named
-from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.read.snapshot import newest_frame
 from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import check_session, open_table
@@ -125,7 +125,7 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
     @catchable
     def toDF(self) -> DataFrame:
         """The newest version as a lazy DataFrame."""
-        frame = snapshot_frame(self._spark, self._log.snapshot())
+        frame = newest_frame(self._spark, self._log.snapshot())
         name = self._alias or "".join(self._name[-1:])
         return frame.alias(name) if name else frame
 

@@ -34,6 +34,6 @@ def test_a_variables_value_is_a_query(word: str, monkeypatch: pytest.MonkeyPatch
     def seen(*_: object) -> None:
         raise AnalysisError("SEEN", "The table was looked for.")
 
-    monkeypatch.setattr("deltamerge.spark.read.views.snapshot_at", seen)
+    monkeypatch.setattr("deltamerge.spark.read.views.table_at", seen)
     with pytest.raises(AnalysisError, match="SEEN"):
         run_query(NO_SESSION, Formatted(f"SET {word} x = (SELECT max(a) FROM delta.`/p`)"), None)

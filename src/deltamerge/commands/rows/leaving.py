@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.commit.conflict import ReadSet, everything
 from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, Mask, add_files, file_keys
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.types import arrow_type
@@ -35,7 +35,7 @@ class Leaving:
 
 def all_files(snapshot: Snapshot) -> Leaving:
     """The whole table, which counts as read."""
-    return _leaving(snapshot.files.table(), ReadSet(whole_table=True, would_read=lambda files: np.ones(len(files), np.bool_)))
+    return _leaving(snapshot.files.table(), ReadSet(whole_table=True, would_read=everything))
 
 
 def partitions_of(snapshot: Snapshot, added: Iterable[AddFile], zone: str) -> Leaving:

@@ -50,7 +50,9 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
         with_schema_evolution=False,
         user_metadata=request.user_metadata,
         txn_id=request.txn_id,
+        retries=None if plan.read is None else 0,
         derives_deletes=True,
+        source_version=plan.read,
     )
 
     def finish(outcome: MergeOutcome, timing: Timing) -> Committed | None:

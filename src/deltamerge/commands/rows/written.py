@@ -14,6 +14,7 @@ from deltamerge.commands.rows.request import DYNAMIC, STATIC, WriteRequest
 from deltamerge.commands.rows.schema import check_clustering, metadata_after
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.commit.transaction import check_removable
+from deltamerge.log.commit.unread import check_unread
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.resolve.evolve import may_evolve
@@ -23,6 +24,7 @@ from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.identity import Identity, identity_columns, unnamed, with_marks
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
+from deltamerge.spark.read.unread import version_read
 from deltamerge.spark.session.file_sizes import gathering, gathers_rows
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
@@ -45,7 +47,8 @@ class WritePlan:
 
     `identities` are the columns that are numbered. Rows must meet `extra` checks beside the table's own. `merges` and `dynamic`
     say whether the schema may evolve, and whether only partitions that get rows are overwritten; `gathers` whether rows are put
-    together before they are written, so that they come to few files.
+    together before they are written, so that they come to few files. `read` is the version of the table from which rows of the
+    frame were read, if any were.
     """
 
     frame: Frame = field(repr=False)
@@ -57,6 +60,7 @@ class WritePlan:
     merges: bool = False
     dynamic: bool = False
     gathers: bool = False
+    read: int | None = None
 
     @cached_property
     def constraints(self) -> TableConstraints:
@@ -131,7 +135,11 @@ class Written:
 
 
 def planned(frame: Frame, snapshot: Snapshot, request: WriteRequest) -> WritePlan:
-    """A write into a snapshot, checked; no job runs. Raises AnalysisError, InvalidArgumentError, UnsupportedTableError."""
+    """A write into a snapshot, checked; no job runs.
+
+    Raises AnalysisError, InvalidArgumentError, UnsupportedTableError, and ConcurrentModificationError where the frame has rows of
+    an older version and data was committed since.
+    """
     spark = frame.sparkSession
     check_writable(snapshot.protocol, snapshot.metadata, snapshot.store.url)
     check_sound(snapshot)
@@ -144,9 +152,10 @@ def planned(frame: Frame, snapshot: Snapshot, request: WriteRequest) -> WritePla
     if not request.new_schema:
         check_clustering(snapshot, request)
     dynamic = _is_dynamic(spark, after, request)
-    gathers = gathered(spark, after, request)
-    plan = WritePlan(frame, snapshot, after, request, numbered(frame, after), merges=merges, dynamic=dynamic, gathers=gathers)
+    gathers, read = gathered(spark, after, request), version_read(frame, snapshot.store)
+    plan = WritePlan(frame, snapshot, after, request, numbered(frame, after), (), merges, dynamic, gathers, read)
     check_rows(plan)
+    check_unread(snapshot, read)
     return plan
 
 

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-import numpy as np
-
 from deltamerge.commands.layout.auto_compact import compact_after
 from deltamerge.commands.rows.request import WriteRequest
 from deltamerge.commands.rows.written import gathered
@@ -21,11 +19,12 @@ from deltamerge.commands.table.definition import Settled, TableDefinition, diffe
 from deltamerge.commands.table.properties import ANY_NAME
 from deltamerge.errors import AnalysisError, TableNotFoundError
 from deltamerge.log.commit.clustering import clustering_names
-from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.commit.conflict import ReadSet, everything
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.transaction import commit, discarding
+from deltamerge.log.commit.unread import check_unread
 from deltamerge.log.commit.upkeep import after_commit
-from deltamerge.log.replay.files import FileSet, Mask, add_files
+from deltamerge.log.replay.files import FileSet, add_files
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
@@ -40,6 +39,7 @@ from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
 from deltamerge.spark.expressions.generated import check_generated
 from deltamerge.spark.read.feed import check_feed_columns
+from deltamerge.spark.read.unread import version_read
 from deltamerge.spark.session.adapter import names_of_settings, read_settings
 from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
@@ -178,6 +178,9 @@ def _check_expressions(spark: Session, table: Settled) -> None:
 
 def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settled, before: Snapshot | None) -> int:
     empty = Snapshot(log.store, -1, 0, table.protocol, table.metadata, FileSet())
+    version = None if before is None or request.query is None else version_read(request.query, log.store)
+    if before is not None:
+        check_unread(before, version)
     added = [] if request.query is None else _written(request.query, empty)
     old = [] if before is None else list(add_files(before.files.table()))
     now = int(time.time() * 1000)
@@ -190,7 +193,7 @@ def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settl
         *(file.removed(now) for file in old),
         *added,
     ]
-    read = ReadSet() if before is None else ReadSet(whole_table=True, would_read=_everything)
+    read = ReadSet() if before is None else ReadSet(whole_table=True, would_read=everything, by_frame=version is not None)
     on = empty if before is None else before
     proposal = Proposal(
         operation=f"{request.creation.value[0]}{'' if request.query is None else ' AS SELECT'}",
@@ -241,10 +244,6 @@ def _written(frame: Frame, snapshot: Snapshot) -> list[AddFile]:
     set_to = gathering() if gathers else None
     result = collect(data_frame(rows, spec), f"deltamerge: write into {snapshot.store.url}", set_to=set_to)
     return [file for _, file in added_files(result, snapshot.schema)]
-
-
-def _everything(files: FileSet) -> Mask:
-    return np.ones(len(files), np.bool_)
 
 
 def _check_adopted(request: CreateTable, before: Snapshot) -> None:

@@ -6,8 +6,10 @@ Source: delta-spark's ConflictChecker and IsolationLevel.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+import numpy as np
 
 from deltamerge.errors import (
     ConcurrentAppendError,
@@ -24,6 +26,9 @@ from deltamerge.log.replay.files import FileSet, Mask
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.protocol.table.features import FEATURES, named_features
 
+_RUN_AGAIN = "Run the operation again: it will read the new version."
+READ_AGAIN = "Read the table again, and write what you make of it: a DataFrame keeps the version that it was made of."
+
 
 class Isolation(Enum):
     """How strictly a transaction is placed, strictest first."""
@@ -38,13 +43,25 @@ class ReadSet:
     """What a transaction has read: the identities of files, and which other files it would have read.
 
     `would_read` gives a mask over a FileSet; None means that nothing was read, so that nothing new could have been.
-    `whole_table` says that the table was read without any predicate.
+    `whole_table` says that the table was read without any predicate, `by_frame` that a frame has read it, which does not read
+    the new version when the operation runs again.
     """
 
     keys: frozenset[str] = frozenset()
     would_read: Callable[[FileSet], Mask] | None = None
     whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
+    by_frame: bool = False
+
+    @property
+    def with_frame(self) -> ReadSet:
+        """The same, of a transaction that also has rows of a frame of the table: which ones is not known."""
+        return replace(self, would_read=everything, whole_table=True, by_frame=True)
+
+
+def everything(files: FileSet) -> Mask:
+    """All files."""
+    return np.ones(len(files), np.bool_)
 
 
 def check_conflict(
@@ -67,29 +84,30 @@ def check_conflict(
 
     Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation.
     """
+    hint = READ_AGAIN if read.by_frame else _RUN_AGAIN
     if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol, metadata)):
-        raise _conflict(ProtocolChangedError, "DELTA_PROTOCOL_CHANGED", table, winner, "changed the protocol")
+        raise conflict(ProtocolChangedError, "DELTA_PROTOCOL_CHANGED", table, winner, "changed the protocol")
     if winner.metadata is not None and (changes_metadata or winner.metadata != metadata):
-        raise _conflict(MetadataChangedError, "DELTA_METADATA_CHANGED", table, winner, "changed the metadata")
+        raise conflict(MetadataChangedError, "DELTA_METADATA_CHANGED", table, winner, "changed the metadata")
     if any(txn.app_id in read.app_ids for txn in winner.txns):
         cause = "committed for the same application id"
-        raise _conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
+        raise conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
     shared = sorted({d.domain for d in winner.domains} & domains - {ROW_TRACKING})
     if shared:
         cause = f"changed the metadata domain {', '.join(shared)}"
-        raise _conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
+        raise conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
     if winner.adds.num_rows and read.would_read and _sees_appends(isolation, winner, changes_metadata):
         added = FileSet.of(winner.adds)
         if read.whole_table or read.would_read(added).any():
             cause = "added data that this transaction would have read"
-            raise _conflict(ConcurrentAppendError, "DELTA_CONCURRENT_APPEND", table, winner, cause)
+            raise conflict(ConcurrentAppendError, "DELTA_CONCURRENT_APPEND", table, winner, cause, hint)
     gone = frozenset(winner.removed_keys)
     if gone & read.keys or (gone and read.whole_table):
         cause = "deleted data that this transaction read"
-        raise _conflict(ConcurrentDeleteReadError, "DELTA_CONCURRENT_DELETE_READ", table, winner, cause)
+        raise conflict(ConcurrentDeleteReadError, "DELTA_CONCURRENT_DELETE_READ", table, winner, cause, hint)
     if gone & removed:
         cause = "deleted data that this transaction deletes too"
-        raise _conflict(ConcurrentDeleteDeleteError, "DELTA_CONCURRENT_DELETE_DELETE", table, winner, cause)
+        raise conflict(ConcurrentDeleteDeleteError, "DELTA_CONCURRENT_DELETE_DELETE", table, winner, cause)
 
 
 def _only_allows_more(protocol: Protocol, before: Protocol, metadata: Metadata) -> bool:
@@ -119,13 +137,19 @@ def _sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: bo
     return not blind or isolation is not Isolation.WRITE_SERIALIZABLE or changes_metadata
 
 
-def _conflict(
-    kind: type[ConcurrentModificationError], condition: str, table: str, winner: CommitFile, cause: str
+def conflict(
+    kind: type[ConcurrentModificationError],
+    condition: str,
+    table: str,
+    winner: CommitFile,
+    cause: str,
+    hint: str = _RUN_AGAIN,
 ) -> ConcurrentModificationError:
+    """The error of a transaction that can't follow `winner`."""
     operation = winner.info.get("operation", "transaction")
     return kind(
         condition,
         f"Transaction conflict: a concurrent {operation} {cause}; it committed version {winner.version} of {table}.",
         parameters={"tableName": table, "version": winner.version, "operation": operation},
-        hint="Run the operation again: it will read the new version.",
+        hint=hint,
     )

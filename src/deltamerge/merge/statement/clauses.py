@@ -83,7 +83,8 @@ class MergeSpec:
     `derives_deletes` leaves it to the readers of the change data feed to derive deletes from removed files and deletion
     vectors, where these tell them. `skips_unchanged` leaves rows alone that an UPDATE would leave as they are.
     `source_at` makes the rows to merge, with the columns of `source`, from the snapshot that they are merged into, once for each
-    run; without it `source` has them, whatever the snapshot.
+    run; without it `source` has them, whatever the snapshot. `source_version` is the version of the target from which rows of the
+    source were read, if any were: nothing that was committed since may be lost.
     """
 
     source: Frame
@@ -101,6 +102,7 @@ class MergeSpec:
     skips_unchanged: bool = False
     source_at: Callable[[Snapshot], Frame] | None = None
     source_named: frozenset[str] | None = None
+    source_version: int | None = None
 
     def of(self, kind: ClauseKind) -> tuple[Clause, ...]:
         """The clauses about one kind of rows, in order."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from deltamerge.errors import AnalysisError, DeltaMergeError, TableNotFoundError
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking, table_frame
 from deltamerge.spark.read.listing import Listed, described, pattern, shown
-from deltamerge.spark.read.snapshot import snapshot_frame
-from deltamerge.spark.read.travel import snapshot_at
+from deltamerge.spark.read.travel import table_at
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.plain import plain_sql
@@ -115,7 +114,7 @@ def named_frame(spark: Session, name: Sequence[str]) -> tuple[Frame, tuple[str, 
     found = source_named(spark, name)
     if found is None:
         return table_frame(spark, sql_name(name)), ()
-    return snapshot_frame(spark, snapshot_at(spark, found.location)), found.name
+    return table_at(spark, found.location), found.name
 
 
 def is_path(name: Sequence[str]) -> bool:

@@ -17,6 +17,7 @@ from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import StructField, fields_of, has_variant, is_void, without_void
 from deltamerge.protocol.table.column_mapping import MappingMode, mapping_mode, physical_schema
 from deltamerge.protocol.values.partitions import NULL_FOLDER, decode_path, partition_folder
+from deltamerge.spark.read.unread import mark_of
 from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.plain import plain_reader
@@ -24,6 +25,15 @@ from deltamerge.spark.session.schema import shown_schema, spark_type, to_spark
 from deltamerge.spark.session.settings import pads_chars, time_zone
 from deltamerge.spark.stages.scan import scan_frame
 from deltamerge.spark.stages.target import file_tasks, scan_spec
+
+
+def newest_frame(spark: Session, snapshot: Snapshot) -> Frame:
+    """As `snapshot_frame`, of a table's newest version, for someone who has not asked for that version.
+
+    A later write into the table knows by it which version its rows were read from.
+    """
+    marked: Frame = snapshot_frame(spark, snapshot).alias(mark_of(snapshot))
+    return marked.select(*[F.col(quoted(name)) for name in shown_schema(snapshot.schema).names])
 
 
 def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:

@@ -12,7 +12,8 @@ from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.spark.expressions.queries import query_frame
-from deltamerge.spark.session.frames import Session
+from deltamerge.spark.read.snapshot import newest_frame, snapshot_frame
+from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import open_table
 
@@ -44,6 +45,18 @@ def snapshot_of(
     path, number, moment = at.groups()
     found = None if moment is None else _compact_time(spark, moment)
     return open_table(spark, path, options).snapshot(version_number(number), found)
+
+
+def table_at(spark: Session, path: str, version: str | None = None, timestamp: str | None = None) -> Frame:
+    """The rows of `snapshot_at`, lazily."""
+    found = snapshot_at(spark, path, version, timestamp)
+    return frame_of(spark, path, found, version is not None or timestamp is not None)
+
+
+def frame_of(spark: Session, path: str, snapshot: Snapshot, travels: bool) -> Frame:
+    """The rows of a snapshot that was asked for as `path`, lazily, and by a version or time if it `travels`."""
+    travels = travels or (marked(path) and not marked(snapshot.store.url))
+    return snapshot_frame(spark, snapshot) if travels else newest_frame(spark, snapshot)
 
 
 def marked(path: str) -> bool:

@@ -11,8 +11,7 @@ from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.queries import NO_SOURCE, query_frame
 from deltamerge.spark.read.catalog import NamedTable, source_named
-from deltamerge.spark.read.snapshot import snapshot_frame
-from deltamerge.spark.read.travel import snapshot_at
+from deltamerge.spark.read.travel import table_at
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.sql.tables import StandIn, TableName, tables_in, with_ctes, with_stand_ins
 
@@ -75,6 +74,6 @@ class TableViews:
             return None
         key = (table.parts, table.version, table.timestamp)
         if key not in self._views:
-            snapshot = snapshot_at(self._spark, found.location, table.version, table.timestamp)
-            self._views[key] = self.add(snapshot_frame(self._spark, snapshot))
+            frame = table_at(self._spark, found.location, table.version, table.timestamp)
+            self._views[key] = self.add(frame)
         return StandIn(table, found.name, self._views[key])

@@ -28,6 +28,7 @@ from deltamerge.spark.session.connect import (
     sql_text,
     word_text,
 )
+from deltamerge.spark.session.connect_plans import plan_aliases
 from deltamerge.spark.session.plan_text import analyzed, explained_bytes, may_grow, optimized_plan, scans_files
 from deltamerge.spark.session.trees import Read, call, dotted, literal, opaque
 
@@ -149,6 +150,18 @@ def analyzed_plan(frame: DataFrame) -> str:
         return str(hidden._jdf.queryExecution().analyzed().toString())
     except Exception:
         return ""
+
+
+def aliases_within(frame: DataFrame, prefix: str) -> str:
+    """Text in which those aliases within a frame's plan stand that begin with `prefix`; "" where that can't be had.
+
+    A Connect server is asked only where the client's plan names tables or views, or has SQL text.
+    """
+    try:
+        aliases, is_whole = plan_aliases(frame._plan) if is_connect(frame.sparkSession) else ([], False)
+    except Exception:
+        aliases, is_whole = [], False
+    return "\n".join(alias for alias in aliases if alias.startswith(prefix)) if is_whole else analyzed_plan(frame)
 
 
 def name_of(frame: DataFrame) -> tuple[tuple[str, ...], bool]:
