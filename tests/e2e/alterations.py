@@ -13,6 +13,13 @@ ALTERATIONS: dict[str, list[str]] = {
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.feature.v2Checkpoint' = 'supported')",
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'false', 'comment' = 'c')",
     ],
+    "protocols": [
+        "CREATE TABLE {t} (a INT) USING delta TBLPROPERTIES ('delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '2')",
+        *(
+            f"ALTER TABLE {{t}} SET TBLPROPERTIES ('delta.minReaderVersion' = '{reader}', 'delta.minWriterVersion' = '{writer}')"
+            for reader, writer in [(1, 3), (1, 2), (2, 3), (2, 5), (2, 2), (3, 7), (2, 6)]
+        ),
+    ],
     "columns": [
         "CREATE TABLE {t} (a INT NOT NULL, s STRUCT<x: INT, y: STRING>, p STRING) USING delta PARTITIONED BY (p)",
         "ALTER TABLE {t} ADD COLUMNS (b STRING COMMENT 'new' FIRST, c VARCHAR(3) AFTER a)",

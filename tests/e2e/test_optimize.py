@@ -49,6 +49,7 @@ def test_files_are_put_together(spark: SparkSession, table: DeltaTable, tmp_path
     row = table.optimize().where("p = 1").executeCompaction().collect()[0]
     assert len([name for name in names(table) if name.startswith("p=1/")]) == row.metrics.numFilesAdded == 1
     assert len([name for name in names(table) if name.startswith("p=0/")]) > 1
+    assert table.history(1).collect()[0].operationParameters["predicate"] == """["('p = 1)"]"""
     deltamerge.sql(spark, f"OPTIMIZE delta.`{path}`")
     assert len(names(table)) == 2
     assert content(spark, path) == by_delta_rs(path, "SELECT * FROM t") == before

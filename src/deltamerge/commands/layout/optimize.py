@@ -40,6 +40,7 @@ from deltamerge.protocol.table.actions import AddFile
 from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.protocol.values.partitions import decode_path
+from deltamerge.spark.expressions.predicates import printed_predicate
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.settings import engine_name, time_zone
@@ -130,7 +131,9 @@ def optimized(
         done = replace(done, added=added)
         read = ReadSet(keys=frozenset(file_keys(_rows(files, replaced)).to_pylist()))
         with discarding(snapshot, [decode_path(file.path) for file in added]):
-            committed = commit(snapshot, _proposal(spark, request, done, read, clustered))
+            printed = [printed_predicate(spark, snapshot.partition_schema, text) for text in request.predicates]
+            predicates = printed if request.auto is None else request.auto.predicates
+            committed = commit(snapshot, _proposal(spark, request, done, read, clustered, predicates))
         table.remember(committed.snapshot)
         after_commit(committed.snapshot)
         log.info("optimized %s as version %d", table.store.url, committed.version)
@@ -182,16 +185,17 @@ def _rewritten(spark: Session, snapshot: Snapshot, plan: _Plan, full: int) -> li
     return added
 
 
-def _proposal(spark: Session, request: Optimize, done: Optimized, read: ReadSet, clustered: Sequence[str]) -> Proposal:
+def _proposal(
+    spark: Session, request: Optimize, done: Optimized, read: ReadSet, clustered: Sequence[str], predicates: Sequence[str]
+) -> Proposal:
     now = int(time.time() * 1000)
     is_full = {"isFull": request.full} if clustered else {}
-    predicates = request.predicates if request.auto is None else request.auto.predicates
     return Proposal(
         operation="OPTIMIZE",
         actions=[*(file.removed(now, data_change=False) for file in done.removed), *done.added],
         read=read,
         parameters={
-            "predicate": json.dumps(list(predicates)),
+            "predicate": json.dumps(list(predicates), separators=(",", ":"), ensure_ascii=False),
             "zOrderBy": json.dumps(list(request.z_order), separators=(",", ":")),
             "clusterBy": json.dumps(list(clustered), separators=(",", ":")),
             "auto": request.auto is not None,

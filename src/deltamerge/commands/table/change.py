@@ -15,8 +15,8 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.types import StructType, changed_fields, parse_schema, schema_json
 from deltamerge.protocol.table.actions import Action, DomainMetadata, Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MAX_ID, NAME_KEY, MappingMode, assigned, highest_id, mode_of
-from deltamerge.protocol.table.features import asked_features, check_writable, named_features, upgraded
-from deltamerge.protocol.table.known_properties import MIN_READER, MIN_WRITER, is_of_protocol
+from deltamerge.protocol.table.features import asked_features, check_writable, upgraded
+from deltamerge.protocol.table.known_properties import features_of_properties, is_of_protocol
 from deltamerge.protocol.table.row_tracking import with_column_names
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name
@@ -82,8 +82,4 @@ def mapped(metadata: Metadata) -> Metadata:
 
 
 def _protocol(protocol: Protocol, metadata: Metadata) -> Protocol:
-    names = asked_features(metadata)
-    versions = Protocol(int(metadata.configuration.get(MIN_READER, 1)), int(metadata.configuration.get(MIN_WRITER, 1)))
-    if versions.min_writer_version < 7:
-        names |= named_features(versions)
-    return upgraded(protocol, names)
+    return upgraded(protocol, asked_features(metadata) | features_of_properties(metadata.configuration))

@@ -19,7 +19,7 @@ from deltamerge.protocol.table.actions import DomainMetadata, Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, highest_id, mode_of, without_mapping
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable, named_features, needed, upgraded
-from deltamerge.protocol.table.known_properties import IGNORE_DEFAULTS, MIN_READER, MIN_WRITER, is_of_protocol
+from deltamerge.protocol.table.known_properties import IGNORE_DEFAULTS, features_of_properties, is_of_protocol
 from deltamerge.protocol.table.row_tracking import with_column_names
 
 _SUPPORTED = "supported"
@@ -100,10 +100,7 @@ def _protocol(metadata: Metadata, definition: TableDefinition, before: Snapshot 
     if definition.cluster_by is not None:
         asked[_CLUSTERING] = _SUPPORTED
     found = needed(replace(metadata, configuration=asked))
-    versions = Protocol(int(asked.get(MIN_READER, 1)), int(asked.get(MIN_WRITER, 1)))
-    names = named_features(found)
-    if versions.min_writer_version < 7:
-        names |= named_features(versions)
+    names = named_features(found) | features_of_properties(asked)
     if before is not None:
         return upgraded(before.protocol, names)
     return upgraded(Protocol(1, 1), names) if names != named_features(found) else found

@@ -26,7 +26,7 @@ from deltamerge.protocol.table.features import (
     named_features,
     upgraded,
 )
-from deltamerge.protocol.table.known_properties import check_settable, checked, spelled
+from deltamerge.protocol.table.known_properties import MIN_READER, MIN_WRITER, check_settable, checked, spelled
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
@@ -71,13 +71,11 @@ def unset_properties(spark: Session, log: DeltaLog, keys: Sequence[str]) -> int:
     return commit_change(spark, log, before, Change("UNSET TBLPROPERTIES", told, metadata))
 
 
-def upgrade_protocol(spark: Session, log: DeltaLog, reader: int, writer: int) -> int | None:
-    """Raise the versions of a table's protocol; None where it has them.
+def upgrade_protocol(spark: Session, log: DeltaLog, reader: int, writer: int) -> int:
+    """Have a table's protocol support all features of these versions, and return the version of the table made.
 
-    Raises AnalysisError for lower ones, InvalidArgumentError for versions that there are not.
+    What it supports besides stays: lower versions change nothing. Raises InvalidArgumentError for versions that there are not.
     """
-    before = writable(log)
-    old = before.protocol
     if not (1 <= reader <= READER_VERSION and 1 <= writer <= WRITER_VERSION) or (reader == READER_VERSION > 1 and writer < 7):
         raise InvalidArgumentError(
             "DELTA_INVALID_PROTOCOL_VERSION",
@@ -85,21 +83,7 @@ def upgrade_protocol(spark: Session, log: DeltaLog, reader: int, writer: int) ->
             parameters={"readerRequired": reader, "writerRequired": writer},
             hint=f"Reader versions go to {READER_VERSION}, writer versions to {WRITER_VERSION}; reader version 3 needs 7.",
         )
-    if (reader, writer) == (old.min_reader_version, old.min_writer_version):
-        return None
-    if reader < old.min_reader_version or writer < old.min_writer_version:
-        raise AnalysisError(
-            "DELTA_INVALID_PROTOCOL_DOWNGRADE",
-            f"Protocol version cannot be downgraded from ({old.min_reader_version},{old.min_writer_version}) "
-            f"to ({reader},{writer}).",
-            parameters={"newProtocol": f"{reader},{writer}"},
-            hint="Drop the features that the table does not need.",
-        )
-    if writer < WRITER_VERSION:
-        return _committed(spark, log, before, Protocol(reader, writer))
-    names = named_features(old)
-    readers = frozenset(name for name in names if FEATURES[name].reader) if reader == READER_VERSION else None
-    return _committed(spark, log, before, Protocol(reader, writer, readers, names))
+    return set_properties(spark, log, {MIN_READER: str(reader), MIN_WRITER: str(writer)})
 
 
 def add_feature(spark: Session, log: DeltaLog, name: str) -> int | None:

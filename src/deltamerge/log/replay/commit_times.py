@@ -41,9 +41,10 @@ def milliseconds(value: datetime | str, zone: str) -> int:
         moment = value if value.tzinfo is not None else value.replace(tzinfo=zone_of(zone))
         return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     except (ValueError, OverflowError) as error:
+        said = f"'{value}'" if isinstance(value, str) else str(value)
         raise AnalysisError(
             "DELTA_TIMESTAMP_INVALID",
-            f"The provided timestamp ({value}) cannot be converted to a valid timestamp: {error}.",
+            f"The provided timestamp ({said}) cannot be converted to a valid timestamp: {error}.",
             parameters={"expr": str(value)},
             hint="Give a datetime, or a text such as '2024-01-31' or '2024-01-31 12:00:00'.",
         ) from error

@@ -209,6 +209,13 @@ def named_features(protocol: Protocol) -> frozenset[str]:
     return frozenset(names)
 
 
+def features_of_versions(reader: int, writer: int) -> frozenset[str]:
+    """The features that both versions reach, which are asked for with them; none by those that name their features."""
+    legacy = {feature.name: feature.legacy for feature in FEATURES.values() if feature.legacy is not None}
+    found = frozenset(name for name, least in legacy.items() if least[0] <= reader and least[1] <= writer)
+    return found if writer < WRITER_VERSION else frozenset()
+
+
 def check_features_known(protocol: Protocol, before: Metadata, after: Metadata) -> None:
     """Raise UnsupportedTableError when `after` asks for a feature that `before` did not and the protocol does not have."""
     known = named_features(protocol)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError
-from deltamerge.protocol.table.features import FEATURE_PROPERTY, FEATURES
+from deltamerge.protocol.table.features import FEATURE_PROPERTY, FEATURES, features_of_versions
 from deltamerge.protocol.table.properties import Properties, interval_of
 
 MIN_READER, MIN_WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
@@ -162,6 +162,11 @@ def defaults_of(settings: Iterable[tuple[str, str]], prefix: str) -> dict[str, s
     begin = f"{prefix}."
     given = {f"delta.{key.removeprefix(begin)}": value for key, value in settings if key.startswith(begin)}
     return checked({k: v for k, v in given.items() if k in _KNOWN or k.startswith(FEATURE_PROPERTY)})
+
+
+def features_of_properties(properties: Mapping[str, str]) -> frozenset[str]:
+    """The features of the versions that properties ask for."""
+    return features_of_versions(int(properties.get(MIN_READER, 1)), int(properties.get(MIN_WRITER, 1)))
 
 
 def is_of_protocol(key: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F
 
@@ -9,8 +11,18 @@ from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import empty_frame, plain_message
 from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.session.adapter import extended_plan
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.quiet import quietly
+
+_PARSED = re.compile(r"== Parsed Logical Plan ==\n'?Filter (.*?)\n\+- '?(?:Project|Local|Logical)\w*\b", re.DOTALL)
+_ABRIDGED = re.compile(r"\.\.\. \d+ more fields")
+
+
+def printed_predicate(spark: Session, schema: StructType, text: str) -> str:
+    """A condition as Spark prints what it has parsed, `('p = a)` for `p = 'a'`; the text itself where Spark abridges that."""
+    found = _PARSED.match(extended_plan(empty_frame(spark, schema).where(F.expr(text))))
+    return text if found is None or _ABRIDGED.search(found[1]) else found[1]
 
 
 def predicate_of(spark: Session, schema: StructType, text: str) -> Expression:

@@ -152,3 +152,4 @@ def test_a_text_that_is_no_time_is_refused(value: str, zone: str) -> None:
     with pytest.raises(AnalysisError) as caught:
         milliseconds(value, zone)
     assert caught.value.condition == "DELTA_TIMESTAMP_INVALID"
+    assert f"('{value}') cannot be converted to a valid timestamp" in str(caught.value)
