@@ -147,7 +147,62 @@ def test_what_is_said_of_a_table(active: SparkSession) -> None:
     assert not active.catalog.tableExists("made_nix")
     assert [(column.name, column.isPartition) for column in active.catalog.listColumns("made_t")] == [("id", False), ("p", True)]
     assert active.catalog.getTable("made_t").tableType == "MANAGED"
-    assert condition(lambda: active.sql("CACHE TABLE made_t")) == "DELTAMERGE_UNSUPPORTED_STATEMENT"
+
+
+@pytest.fixture(params=["name", "path"])
+def small(request: pytest.FixtureRequest, active: SparkSession) -> str:
+    """A table of one row, by its name or its path."""
+    active.sql("CREATE TABLE made_t USING delta AS SELECT 1 AS id")
+    return "made_t" if request.param == "name" else f"delta.`{place(active, 'made_t')}`"
+
+
+def test_nothing_is_kept_by_a_tables_name(active: SparkSession, small: str) -> None:
+    catalog = active.catalog
+    for action in (
+        lambda: catalog.cacheTable(small),
+        lambda: active.sql(f"CACHE TABLE {small}"),
+        lambda: active.sql(f"CACHE LAZY TABLE {small} OPTIONS ('storageLevel' = 'DISK_ONLY')"),
+    ):
+        assert condition(action) == "DELTAMERGE_UNSUPPORTED_STATEMENT"
+    assert not catalog.isCached(small)
+    assert active.sql(f"REFRESH TABLE {small}").columns == active.sql(f"UNCACHE TABLE {small}").columns == []
+    catalog.refreshTable(small)
+    catalog.uncacheTable(small)
+    for action in (lambda: active.sql("UNCACHE TABLE made_nix").collect(), lambda: catalog.refreshTable("made_nix")):
+        assert condition(action) == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def test_partitions(active: SparkSession) -> None:
+    active.sql("CREATE TABLE made_t (id INT, p STRING, q DATE) USING delta PARTITIONED BY (p, q)")
+    assert active.sql("SHOW PARTITIONS made_t").dtypes == [("p", "string"), ("q", "date")]
+    active.sql("INSERT INTO made_t VALUES (1, 'a', DATE'2020-01-01'), (2, NULL, DATE'2020-01-02'), (3, 'a', DATE'2020-01-02')")
+
+    def shown(which: str = "") -> list[str]:
+        return sorted(f"{row.p} {row.q}" for row in active.sql(f"SHOW PARTITIONS made_t {which}").collect())
+
+    assert shown() == ["None 2020-01-02", "a 2020-01-01", "a 2020-01-02"]
+    assert shown("PARTITION (q = '2020-01-02')") == ["None 2020-01-02", "a 2020-01-02"]
+    assert shown("PARTITION (q = '2020-01-02', p = null)") == ["None 2020-01-02"]
+    assert condition(lambda: shown("PARTITION (id = 1)")) == "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN"
+    assert condition(lambda: shown("PARTITION (p)")) == "PARSE_SYNTAX_ERROR"
+
+
+def test_another_name(active: SparkSession, tmp_path: Path) -> None:
+    active.sql("CREATE TABLE made_t USING delta AS SELECT 1 AS id")
+    active.sql(f"CREATE TABLE made_u (id INT) USING delta LOCATION '{tmp_path / 'u'}'")
+    before = place(active, "made_t")
+    active.sql("ALTER TABLE made_t RENAME TO made_v")
+    active.sql("ALTER TABLE default.made_u RENAME TO default.made_w")
+    assert (place(active, "made_v").name, before.exists(), place(active, "made_w")) == ("made_v", False, tmp_path / "u")
+    active.sql("INSERT INTO made_v VALUES (2)")
+    assert active.table("made_v").count() == 2
+    assert condition(lambda: active.sql("SHOW PARTITIONS made_v")) == "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE"
+    for statement, expected in {
+        "ALTER TABLE made_v RENAME TO made_w": "TABLE_OR_VIEW_ALREADY_EXISTS",
+        "ALTER TABLE made_t RENAME TO made_x": "TABLE_OR_VIEW_NOT_FOUND",
+        f"ALTER TABLE delta.`{tmp_path}` RENAME TO made_x": "DELTA_OPERATION_NOT_ALLOWED",
+    }.items():
+        assert condition(lambda text=statement: active.sql(text).collect()) == expected  # type: ignore[misc]
 
 
 def test_truncate(active: SparkSession, rows: DataFrame) -> None:

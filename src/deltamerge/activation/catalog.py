@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,23 +12,31 @@ from deltamerge.activation.sessions import Scope, scope_of
 from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
-from deltamerge.spark.read.catalog import NamedTable, delta_named
+from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.text import name_parts_of
+from deltamerge.statements.cache import CacheTable, Refresh, newest_frame
 from deltamerge.statements.describe_table import table_columns
 
+Other = Callable[[Session, tuple[str, ...]], tuple[Any] | None]
+"""What a method returns for a Delta table of a name, in a tuple; None for what is none."""
 
-def _answering(other: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
-    """A method of the catalog: Spark's own, and `other(spark, name, plain error)` where Spark lacks a table's format."""
+
+def _answering(other: Other, takes_path: bool = False) -> Callable[[Any], Callable[..., Any]]:
+    """A method of the catalog: Spark's own, and `other` where Spark lacks a table's format, and for a path if it takes one."""
 
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def method(self: Any, tableName: str, dbName: str | None = None) -> Any:
-            given = (tableName,) if dbName is None else (tableName, dbName)
+        @functools.wraps(plain)
+        def method(self: Any, tableName: str, *given: Any, **named: Any) -> Any:
             spark = self._sparkSession
             if not isinstance(tableName, str) or scope_of(spark) is not Scope.ALL:
-                return plain(self, *given)
-            return _answered(spark, lambda: plain(self, *given), other, tableName, dbName)
+                return plain(self, tableName, *given, **named)
+            parts = name_parts_of(tableName) or (tableName,)
+            database = next((value for value in (*given, named.get("dbName")) if isinstance(value, str)), None)
+            name = parts if database is None else (*name_parts_of(database), *parts)
+            is_known = takes_path and is_path(name)
+            return _answered(spark, None if is_known else lambda: plain(self, tableName, *given, **named), other, name)
 
         return method
 
@@ -35,42 +44,70 @@ def _answering(other: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]
 
 
 @catchable
-def _answered(spark: Session, plain: Callable[[], Any], other: Callable[..., Any], table: str, database: str | None) -> Any:
+def _answered(spark: Session, plain: Callable[[], Any] | None, other: Other, name: tuple[str, ...]) -> Any:
+    if plain is None:
+        found = other(spark, name)
+        return None if found is None else found[0]
     try:
         with asking_for_formats(spark):
             return plain()
     except AnalysisError as error:
         if error.condition != NO_SOURCE:
             raise
-        parts = name_parts_of(table) or (table,)
-        found = other(spark, parts if database is None else (*name_parts_of(database), *parts))
+        found = other(spark, name)
         if found is None:
             raise
-        return found
+        return found[0]
 
 
-def _exists(spark: Session, name: tuple[str, ...]) -> bool:
-    return True  # Spark has found it, but not its format
+def _exists(spark: Session, name: tuple[str, ...]) -> tuple[bool]:
+    return (True,)  # Spark has found it, but not its format
 
 
-def _columns(spark: Session, name: tuple[str, ...]) -> list[Column] | None:
+def _columns(spark: Session, name: tuple[str, ...]) -> tuple[list[Column]] | None:
     found = table_columns(spark, name)
     if found is None:
         return None
-    return [
+    columns = [
         Column(column, comment, type, nullable, is_partition, False, is_cluster)
         for column, type, comment, nullable, is_partition, is_cluster in found
     ]
+    return (columns,)
 
 
-def _table(spark: Session, name: tuple[str, ...]) -> Table | None:
+def _table(spark: Session, name: tuple[str, ...]) -> tuple[Table] | None:
     found = delta_named(spark, name)
     if not isinstance(found, NamedTable):
         return None
     catalog, *database, table = found.name
     comment = open_table(spark, found.location).snapshot().metadata.description
-    return Table(table, catalog, database, comment, "MANAGED" if found.is_managed else "EXTERNAL", False)
+    return (Table(table, catalog, database, comment, "MANAGED" if found.is_managed else "EXTERNAL", False),)
 
 
-METHODS = {"tableExists": _answering(_exists), "listColumns": _answering(_columns), "getTable": _answering(_table)}
+def _is_cached(spark: Session, name: tuple[str, ...]) -> tuple[bool] | None:
+    found = newest_frame(spark, name)
+    return None if found is None else (found.storageLevel.useMemory or found.storageLevel.useDisk,)
+
+
+def _cache(spark: Session, name: tuple[str, ...]) -> None:
+    CacheTable(name).run(spark)
+
+
+def _uncache(spark: Session, name: tuple[str, ...]) -> tuple[None] | None:
+    return None if Refresh(name, forgets=True).run(spark) is None else (None,)
+
+
+def _refresh(spark: Session, name: tuple[str, ...]) -> tuple[None] | None:
+    return None if Refresh(name).run(spark) is None else (None,)
+
+
+METHODS = {
+    "tableExists": _answering(_exists),
+    "listColumns": _answering(_columns),
+    "getTable": _answering(_table),
+    "isCached": _answering(_is_cached, takes_path=True),
+    "cacheTable": _answering(_cache, takes_path=True),
+    "uncacheTable": _answering(_uncache, takes_path=True),
+    "refreshTable": _answering(_refresh, takes_path=True),
+}
 """What stands in the place of a catalog's own methods."""

@@ -31,6 +31,7 @@ from deltamerge.statements.clauses import (
     property_key,
     text,
 )
+from deltamerge.statements.drop_table import RenameTable
 from deltamerge.statements.statement import Statement
 
 _PLACES = ("FIRST", "AFTER")
@@ -61,6 +62,8 @@ class AlterTableStatement:
 def parse_alter_table(reader: Reader) -> Statement:
     """What follows `ALTER TABLE`. Raises ParseError."""
     name = any_name(reader)
+    if reader.sees("RENAME") and reader.sees("TO", 1):
+        return _renamed(name, reader)
     try:
         action = _action(reader)
         reader.end()
@@ -174,9 +177,17 @@ def _names(reader: Reader) -> list[Path]:
     return found
 
 
+def _renamed(name: tuple[str, ...], reader: Reader) -> RenameTable:
+    reader.take("RENAME")
+    reader.take("TO")
+    other = any_name(reader)
+    reader.end()
+    return RenameTable(name, other)
+
+
 def _rename(reader: Reader) -> Action:
     if not reader.take("COLUMN"):
-        raise not_allowed("ALTER TABLE .. RENAME TO", "Give the table's location another name: CREATE TABLE .. LOCATION.")
+        raise not_allowed("This ALTER TABLE .. RENAME", "Known are RENAME COLUMN .. TO .. and RENAME TO.")
     path = any_name(reader)
     reader.expect("TO")
     name = one_name(reader)

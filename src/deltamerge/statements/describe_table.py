@@ -1,11 +1,12 @@
-"""`DESCRIBE [TABLE] [EXTENDED] table [column]` and `SHOW COLUMNS IN table` of Delta tables, as their logs know them.
+"""`DESCRIBE [TABLE] [EXTENDED] table [column]`, `SHOW COLUMNS IN table` and `SHOW PARTITIONS table` of Delta tables.
 
-Spark's own answers need the table's format. Source: Spark's DescribeTableExec.
+They say what the tables' logs know: Spark's own answers need the table's format. Source: Spark's DescribeTableExec; delta-spark's
+ShowDeltaPartitionsCommand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,13 +14,17 @@ import pyarrow as pa
 from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.clustering import clustering_names
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
+from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, sql_name
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.jobs import local_frame
 from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.schema import shown_schema, to_spark
+from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.reader import Reader
-from deltamerge.statements.clauses import any_name
+from deltamerge.spark.stages.target import partition_columns
+from deltamerge.statements.clauses import any_name, one_name
+from deltamerge.statements.partition_values import is_literal, rows_of_partition
 
 _COLUMNS = ("col_name", "data_type", "comment")
 # What else can be described: it stands before the name.
@@ -74,6 +79,40 @@ class ShowColumns:
         return rows_frame(spark, pa.table({"col_name": pa.array([row[0] for row in _columns(found[1])], pa.string())}))
 
 
+@dataclass(frozen=True, slots=True)
+class ShowPartitions:
+    """A table whose partitions are listed: those where columns have the `values`, each given as text."""
+
+    name: tuple[str, ...]
+    values: Mapping[str, str]
+
+    def run(self, spark: Session) -> Frame | None:
+        """A row for each partition with its typed values; None for what is no Delta table. Raises AnalysisError."""
+        found = _opened(spark, self.name)
+        if found is None:
+            return None
+        table, snapshot = found
+        if not snapshot.partition_columns:
+            raise AnalysisError(
+                "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE",
+                f"SHOW PARTITIONS is not allowed on a table that is not partitioned: {sql_name(table.name)}.",
+                parameters={"tableName": ".".join(table.name)},
+                hint="DESCRIBE DETAIL shows how a table is laid out.",
+            )
+        others = [name for name in self.values if name not in snapshot.partition_columns]
+        if others:
+            raise AnalysisError(
+                "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN",
+                f"Non-partitioning column(s) [{', '.join(others)}] are specified for SHOW PARTITIONS.",
+                parameters={"badCols": f"[{', '.join(others)}]"},
+                hint=f"The table is partitioned by {', '.join(snapshot.partition_columns)}.",
+            )
+        rows = pa.table(partition_columns(snapshot, snapshot.files.table(), time_zone(spark)))
+        rows = rows.group_by(rows.column_names).aggregate([])
+        frame = local_frame(spark, rows, to_spark(snapshot.partition_schema))
+        return frame.where(rows_of_partition(snapshot.partition_schema, self.values)) if self.values else frame
+
+
 def parse_describe(reader: Reader) -> DescribeTable | None:
     """What follows DESCRIBE; None for what is none of a table. Raises ParseError."""
     reader.take("TABLE")
@@ -97,6 +136,23 @@ def parse_show_columns(reader: Reader) -> ShowColumns:
         name = (*any_name(reader), name[-1])
     reader.end()
     return ShowColumns(name)
+
+
+def parse_show_partitions(reader: Reader) -> ShowPartitions:
+    """What follows SHOW PARTITIONS. Raises ParseError."""
+    name = any_name(reader)
+    values = dict(reader.listed(lambda: _value(reader))) if reader.take("PARTITION") else {}
+    reader.end()
+    return ShowPartitions(name, values)
+
+
+def _value(reader: Reader) -> tuple[str, str]:
+    column = one_name(reader)
+    reader.expect("=")
+    text = reader.expression(",")
+    if not is_literal(text):
+        raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error: a literal expected")
+    return column, text
 
 
 def _expect_in(reader: Reader) -> None:

@@ -1,4 +1,7 @@
-"""`DROP TABLE [IF EXISTS] name [PURGE]` and `TRUNCATE TABLE name` of Delta tables. Source: delta-spark's DeltaCatalog."""
+"""`DROP TABLE [IF EXISTS] name [PURGE]`, `ALTER TABLE name RENAME TO name` and `TRUNCATE TABLE name` of Delta tables.
+
+Source: delta-spark's DeltaCatalog.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from deltamerge.commands.rows.dml import delete_rows
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, sql_name
-from deltamerge.spark.read.register import registrar, unregister, whole_name
+from deltamerge.spark.read.register import registrar, rename, unregister, whole_name
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import no_rows
 from deltamerge.spark.sql.reader import Reader
@@ -25,20 +28,26 @@ class DropTable:
 
     def run(self, spark: Session) -> Frame | None:
         """No rows; None for what is no Delta table, or is not there: Spark says so, or drops it."""
-        if is_path(self.name):
-            raise AnalysisError(
-                "DELTA_OPERATION_NOT_ALLOWED",
-                f"Operation not allowed: DROP TABLE {sql_name(self.name)} names no table of the catalog, but a path.",
-                parameters={"operation": "DROP TABLE"},
-                hint="Delete the folder, or empty the table: DELETE FROM, then VACUUM.",
-            )
-        try:
-            found = delta_named(spark, self.name)
-        except AnalysisError:
-            return None
-        if not isinstance(found, NamedTable) or found.is_read_by_spark:
+        found = _listed(spark, self.name, "DROP TABLE", "Delete the folder, or empty the table: DELETE FROM, then VACUUM.")
+        if found is None:
             return None
         unregister(registrar(spark, StructType(())), whole_name(spark, found.name), self.purges)
+        return no_rows(spark)
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    """A table to be listed under another name, in its database; with its folder where that is the catalog's own."""
+
+    name: tuple[str, ...]
+    other: tuple[str, ...]
+
+    def run(self, spark: Session) -> Frame | None:
+        """No rows; None for what is no Delta table, or is not there: Spark says so, or renames it. Raises AnalysisError."""
+        found = _listed(spark, self.name, "ALTER TABLE .. RENAME TO", "Move the folder: the table's name is its path.")
+        if found is None:
+            return None
+        rename(registrar(spark, StructType(())), whole_name(spark, found.name), self.other)
         return no_rows(spark)
 
 
@@ -63,6 +72,22 @@ class TruncateTable:
             )
         delete_rows(spark, log, None, qualifier)
         return no_rows(spark)
+
+
+def _listed(spark: Session, name: tuple[str, ...], statement: str, hint: str) -> NamedTable | None:
+    """The Delta table of the catalog whose format Spark lacks; None for all else. Raises AnalysisError for a path."""
+    if is_path(name):
+        raise AnalysisError(
+            "DELTA_OPERATION_NOT_ALLOWED",
+            f"Operation not allowed: {statement} {sql_name(name)} names no table of the catalog, but a path.",
+            parameters={"operation": statement},
+            hint=hint,
+        )
+    try:
+        found = delta_named(spark, name)
+    except AnalysisError:
+        return None
+    return found if isinstance(found, NamedTable) and not found.is_read_by_spark else None
 
 
 def parse_drop(reader: Reader) -> DropTable:

@@ -24,10 +24,11 @@ from deltamerge.spark.sql.text import makes_name, tokens_of
 from deltamerge.spark.sql.values import Formatted, formatted
 from deltamerge.spark.sql.variables import with_variables
 from deltamerge.statements.alter_table import parse_alter_table, parse_comment, parse_show_properties
+from deltamerge.statements.cache import parse_cache, parse_refresh, parse_uncache
 from deltamerge.statements.create_table import parser_of
 from deltamerge.statements.delete import parse_delete
 from deltamerge.statements.describe import parse_detail, parse_history
-from deltamerge.statements.describe_table import parse_describe, parse_show_columns
+from deltamerge.statements.describe_table import parse_describe, parse_show_columns, parse_show_partitions
 from deltamerge.statements.drop_table import parse_drop, parse_truncate
 from deltamerge.statements.generate import parse_generate
 from deltamerge.statements.insert import parse_insert
@@ -62,8 +63,13 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("DESCRIBE",): parse_describe,
     ("DESC",): parse_describe,
     ("SHOW", "COLUMNS"): parse_show_columns,
+    ("SHOW", "PARTITIONS"): parse_show_partitions,
     ("DROP", "TABLE"): parse_drop,
     ("TRUNCATE", "TABLE"): parse_truncate,
+    ("REFRESH", "TABLE"): parse_refresh,
+    ("UNCACHE", "TABLE"): parse_uncache,
+    ("CACHE", "TABLE"): parse_cache,
+    ("CACHE", "LAZY", "TABLE"): parse_cache,
 }
 # Those that Spark may answer for tables of other formats.
 _OF_OTHERS = (
@@ -77,8 +83,13 @@ _OF_OTHERS = (
     ("DESCRIBE",),
     ("DESC",),
     ("SHOW", "COLUMNS"),
+    ("SHOW", "PARTITIONS"),
     ("DROP", "TABLE"),
     ("TRUNCATE", "TABLE"),
+    ("REFRESH", "TABLE"),
+    ("UNCACHE", "TABLE"),
+    ("CACHE", "TABLE"),
+    ("CACHE", "LAZY", "TABLE"),
 )
 # What else may stand before the table's name.
 _BEFORE_NAME = (

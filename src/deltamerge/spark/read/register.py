@@ -98,6 +98,12 @@ def unregister(by: Session, name: Sequence[str], purges: bool = False) -> None:
         plain_sql(by, f"DROP TABLE {sql_name(name)}{' PURGE' if purges else ''}")
 
 
+def rename(by: Session, name: Sequence[str], other: Sequence[str]) -> None:
+    """Have the catalog list a Delta table under another name, and move its folder if that is its own. Raises AnalysisError."""
+    with asking(by):
+        plain_sql(by, f"ALTER TABLE {sql_name(name)} RENAME TO {sql_name(other)}")
+
+
 def _escaped(location: str) -> str:
     return location.replace("\\", "\\\\").replace("'", "\\'")
 

@@ -48,11 +48,7 @@ def file_tasks(
     Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be, or a file without row ids,
     StorageError for a file in a place that the user has not named.
     """
-    partitions = files["partitionValues"].combine_chunks()
-    columns = {}
-    for field in snapshot.partition_schema:
-        texts = pc.map_lookup(partitions, pa.scalar(field.physical_name), "first")
-        columns[field.name] = parse_partition_values(texts, arrow_type(field.type), zone)
+    columns = partition_columns(snapshot, files, zone)
     vectors = _vectors(snapshot.store, files)
     counts = [None] * files.num_rows if rows is None else rows.to_pylist()
     ids, versions = _row_ids(files) if tracked else ([None] * files.num_rows,) * 2
@@ -71,6 +67,16 @@ def file_tasks(
         )
         for number, ((name, store), size) in enumerate(zip(places, files["size"].to_pylist(), strict=True))
     ]
+
+
+def partition_columns(snapshot: Snapshot, files: pa.Table, zone: str = "UTC") -> dict[str, pa.Array]:
+    """The partition columns with their typed values for each row of a file table. Raises CorruptTableError."""
+    partitions = files["partitionValues"].combine_chunks()
+    columns = {}
+    for field in snapshot.partition_schema:
+        texts = pc.map_lookup(partitions, pa.scalar(field.physical_name), "first")
+        columns[field.name] = parse_partition_values(texts, arrow_type(field.type), zone)
+    return columns
 
 
 def file_place(store: Store, path: str) -> tuple[str, DataStore | None]:
