@@ -53,6 +53,12 @@ CALLS: dict[str, tuple[Call, ...]] = {
         Call("changes.writeTo(f'delta.`{path}`').overwritePartitions()", COUNT.format(2)),
     ),
     "Streams": (
+        Call('spark.readStream.format("delta").load(path)', 'it.isStreaming and it.columns == ["id", "n"]'),
+        Call("spark.readStream.table(f'delta.`{path}`')", "it.isStreaming"),
+        Call(
+            'spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(path)',
+            'it.isStreaming and "_change_type" in it.columns',
+        ),
         Call(
             'stream.writeStream.format("delta").option("checkpointLocation", checkpoint).trigger(availableNow=True).start(path)',
             "it.awaitTermination() or spark.table(f'delta.`{path}`').count() == 4",

@@ -20,22 +20,26 @@ BATCHES = 3 * KILLS
 
 def test_kills_of_a_query(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "counted", pa.table({"id": IDS, "counter": [0] * len(IDS)}))
+    (tmp_path / "in").mkdir()
+    for number in range(BATCHES):
+        pq.write_table(pa.table({"id": IDS}), tmp_path / "in" / f"{number}.parquet")
     run_and_kill("tests.faults.streaming", tmp_path)
     counted = DeltaTable(tmp_path / "counted").to_pyarrow_table()
     assert counted.sort_by("id").to_pydict() == {"id": list(IDS), "counter": [BATCHES] * len(IDS)}
     check_appended(tmp_path / "appended")
 
 
-def test_kills_of_a_query_into_a_table(tmp_path: Path) -> None:
+def test_kills_of_a_query_between_tables(tmp_path: Path) -> None:
+    """The source is a table with its first rows and commits after them."""
+    write_deltalake(tmp_path / "in", pa.table({"id": IDS}))
+    for _ in range(BATCHES - 1):
+        write_deltalake(tmp_path / "in", pa.table({"id": IDS}), mode="append")
     run_and_kill("tests.faults.streaming_sink", tmp_path)
     check_appended(tmp_path / "sink")
 
 
 def run_and_kill(module: str, tmp_path: Path) -> None:
-    """Run a query over files that are there, kill it several times, and let it come to its end."""
-    (tmp_path / "in").mkdir()
-    for number in range(BATCHES):
-        pq.write_table(pa.table({"id": IDS}), tmp_path / "in" / f"{number}.parquet")
+    """Run a query over what is there, kill it several times, and let it come to its end."""
     delays = random.Random(22)
     for _ in range(KILLS):
         with Child(module, tmp_path, folder=tmp_path / "child") as child:

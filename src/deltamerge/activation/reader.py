@@ -21,9 +21,9 @@ from deltamerge.spark.sql.text import name_parts_of
 _DEFAULT_FORMAT = "spark.sql.sources.default"
 
 
-def with_delta(spark: Session, reader: Any) -> Any:
+def with_delta(spark: Session, reader: Any, mixin: type | None = None) -> Any:
     """The reader, which from now on reads Delta tables of this session."""
-    reader.__class__ = _class_of(type(reader))
+    reader.__class__ = _class_of(type(reader), mixin or _Reading)
     reader.deltamerge_session = spark
     reader.deltamerge_options = {}
     return reader
@@ -54,8 +54,8 @@ def _analyzed(spark: Session, frame: Frame) -> Frame:
     return frame
 
 
-class _Reading:
-    """What a reader does otherwise for Delta tables."""
+class Asking:
+    """What readers of both kinds, of rows and of streams, are told."""
 
     deltamerge_session: Session
     deltamerge_options: dict[str, str]
@@ -77,6 +77,20 @@ class _Reading:
     def options(self, **options: Any) -> Any:
         self._keep(options)
         return super().options(**options)  # type: ignore[misc]
+
+    def _is_delta(self, format: str | None) -> bool:
+        chosen = format or self.deltamerge_format or self.deltamerge_session.conf.get(_DEFAULT_FORMAT, None) or ""
+        return chosen.lower() == "delta"
+
+    def _keep(self, options: dict[str, Any]) -> None:
+        for name, value in options.items():
+            if value is not None:
+                text = str(value)
+                self.deltamerge_options[name.lower()] = text.lower() if isinstance(value, bool) else text
+
+
+class _Reading(Asking):
+    """What a reader does otherwise for Delta tables."""
 
     def load(
         self,
@@ -107,25 +121,15 @@ class _Reading:
     def _named(self, name: str, plain: Any) -> Frame:
         return read_table(self.deltamerge_session, name, self.deltamerge_options, lambda: plain(name))
 
-    def _is_delta(self, format: str | None) -> bool:
-        chosen = format or self.deltamerge_format or self.deltamerge_session.conf.get(_DEFAULT_FORMAT, None) or ""
-        return chosen.lower() == "delta"
-
-    def _keep(self, options: dict[str, Any]) -> None:
-        for name, value in options.items():
-            if value is not None:
-                text = str(value)
-                self.deltamerge_options[name.lower()] = text.lower() if isinstance(value, bool) else text
-
 
 _CLASSES: dict[type, type] = {}
 
 
-def _class_of(kind: type) -> type:
+def _class_of(kind: type, mixin: type) -> type:
     """The subclass of a reader's class that reads Delta tables."""
-    if issubclass(kind, _Reading):
+    if issubclass(kind, mixin):
         return kind
-    return _CLASSES.setdefault(kind, type(kind.__name__, (_Reading, kind), {"__doc__": kind.__doc__}))
+    return _CLASSES.setdefault(kind, type(kind.__name__, (mixin, kind), {"__doc__": kind.__doc__}))
 
 
 @catchable

@@ -67,7 +67,7 @@ def delta_frame(spark: Session, path: str, options: Options) -> Frame:
 
     Raises DeltaMergeError.
     """
-    stores = {name: value for name, value in options.items() if name.startswith(_STORES)} or None
+    stores = stores_of(options)
     travels, zone = not options.keys().isdisjoint((VERSION, TIMESTAMP)), time_zone(spark)
     if any(_truth(options, name) for name in FEED):
         if travels or (marked(path) and not open_table(spark, path, stores).exists()):
@@ -92,6 +92,11 @@ def delta_frame(spark: Session, path: str, options: Options) -> Frame:
         )
     version, time = version_number(options.get(VERSION)), _time(options, TIMESTAMP, zone)
     return frame_of(spark, path, snapshot_of(spark, path, version, time, stores), travels)
+
+
+def stores_of(options: Options) -> Options | None:
+    """The options that open an object store."""
+    return {name: value for name, value in options.items() if name.startswith(_STORES)} or None
 
 
 def _truth(options: Options, name: str) -> bool:

@@ -27,6 +27,7 @@ from deltamerge.spark.session.schema import from_spark, shown_schema
 from deltamerge.spark.session.settings import setting
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.text import name_parts_of
+from deltamerge.spark.stream.frame import check_drained
 
 _CHECKPOINT = "checkpointLocation"
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
@@ -42,6 +43,11 @@ class WritingStream(Telling):
 
     deltamerge_format: str | None = None
     deltamerge_query: str | None = None
+    deltamerge_drains = False
+
+    def trigger(self, **given: Any) -> Any:
+        self.deltamerge_drains = bool(given.get("once") or given.get("availableNow"))
+        return super().trigger(**given)  # type: ignore[misc]
 
     def format(self, source: str) -> Any:
         self.deltamerge_format = source
@@ -80,6 +86,7 @@ class WritingStream(Telling):
         queryName: str | None = None,
         **options: Any,
     ) -> Any:
+        self._check_limits()
         if not is_delta(self.deltamerge_frame, format or self.deltamerge_format):
             self._lay_out()
             return super().start(path, format, outputMode, partitionBy, queryName, **options)  # type: ignore[misc]
@@ -95,6 +102,7 @@ class WritingStream(Telling):
         queryName: str | None = None,
         **options: Any,
     ) -> Any:
+        self._check_limits()
         parts = name_parts_of(tableName) or (tableName,)
         chosen = is_delta(self.deltamerge_frame, format or self.deltamerge_format)
         location = _location(self.deltamerge_frame.sparkSession, parts)
@@ -112,6 +120,12 @@ class WritingStream(Telling):
         if query is not None:
             self.queryName(query)
         self.options(**options)
+
+    @catchable
+    def _check_limits(self) -> None:
+        """Raises InvalidArgumentError for a trigger that takes all there is, where the source can't be told of the trigger."""
+        if self.deltamerge_drains:
+            check_drained(self.deltamerge_frame)
 
     def _lay_out(self) -> None:
         """Give Spark's writer the layout that it was told."""

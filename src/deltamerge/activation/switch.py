@@ -9,12 +9,13 @@ from typing import Any
 from weakref import WeakSet
 
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from deltamerge.activation.catalog import METHODS
 from deltamerge.activation.patches import put_back, replace_attribute
 from deltamerge.activation.reader import table_of_session, with_delta
 from deltamerge.activation.sessions import Scope, make_active, make_inactive, scope_of
+from deltamerge.activation.stream_reader import ReadingStream
 from deltamerge.activation.stream_writer import WritingStream
 from deltamerge.activation.writer import Writing
 from deltamerge.activation.writer import with_delta as with_delta_writes
@@ -34,8 +35,8 @@ log = logging.getLogger("deltamerge.activation")
 
 @catchable
 def activate(spark: SparkSession) -> None:
-    """Have Spark's methods answer for Delta tables by this library: `spark.sql`, `.table`, `.read`, `.catalog`, `df.write`,
-    `df.writeTo`, `df.writeStream`.
+    """Have Spark's methods answer for Delta tables by this library: `spark.sql`, `.table`, `.read`, `.readStream`, `.catalog`,
+    `df.write`, `df.writeTo`, `df.writeStream`.
 
     All else stays Spark's.
 
@@ -49,6 +50,7 @@ def activate(spark: SparkSession) -> None:
         replace_attribute(type(spark), "sql", _sql)
         replace_attribute(type(spark), "table", _table)
         replace_attribute(type(spark), "read", _read)
+        replace_attribute(type(spark), "readStream", _read_stream)
         frames = type(spark.range(0))
         replace_attribute(frames, "write", _write)
         replace_attribute(frames, "writeTo", _write_to)
@@ -94,6 +96,14 @@ def _read(plain: Callable[..., DataFrameReader]) -> Callable[..., DataFrameReade
         return with_delta(self, reader) if scope_of(self) is Scope.ALL else reader
 
     return read
+
+
+def _read_stream(plain: Callable[..., DataStreamReader]) -> Callable[..., DataStreamReader]:
+    def readStream(self: SparkSession) -> DataStreamReader:
+        reader = plain(self)
+        return with_delta(self, reader, ReadingStream) if scope_of(self) is Scope.ALL else reader
+
+    return readStream
 
 
 def _write(plain: Callable[..., DataFrameWriter]) -> Callable[..., DataFrameWriter]:

@@ -68,6 +68,14 @@ def scan_map(batches: Batches, spec: ScanSpec, bins: Sequence[Sequence[FileTask]
             yield from scan_file(spec, task)
 
 
+def rows_of(spec: ScanSpec, tasks: Iterable[FileTask], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of some files, without their positions, in batches of exactly `schema`."""
+    for task in tasks:
+        for batch in scan_file(spec, task):
+            columns = [conform(batch.column(at), field.type) for at, field in enumerate(schema)]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 @arrow_map
 def unmarked_map(batches: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Rows in; the same rows out, as ones of `schema`, in which variants are structs like any other."""

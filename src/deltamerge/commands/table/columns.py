@@ -32,9 +32,9 @@ from deltamerge.protocol.table.constraints import GENERATED, constraints_of, def
 from deltamerge.protocol.table.evolution import with_type_changes
 from deltamerge.protocol.table.features import named_features
 from deltamerge.protocol.table.identity import is_identity
-from deltamerge.spark.read.feed import FEED_COLUMNS
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.sql.text import words_of
+from deltamerge.spark.stages.changed import FEED_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)

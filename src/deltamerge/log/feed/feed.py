@@ -75,7 +75,7 @@ def feed_of(log: DeltaLog, bounds: FeedBounds) -> Feed:
     partitioned = any(metadata.partition_columns for metadata in (first, *(m for _, m in later)))
     # What the first version removes, if it sets the metadata, was written with other metadata.
     if unplaced is not None and (partitioned or steps[0].metadata is not None):
-        raise _without_partition(unplaced)
+        raise without_partition(unplaced)
     return Feed(last, files)
 
 
@@ -112,17 +112,17 @@ def _step(store: Store, info: ObjectInfo, asked: tuple[int, int]) -> _Step:
     except NotFound as error:  # log clean-up has deleted it since it was listed
         raise _missing(store, commit_version(info), asked) from error
     commit = parse_commit(data, info, store)
-    return _Step(commit.version, commit.metadata, list(_changes(commit, data)))
+    return _Step(commit.version, commit.metadata, list(changes_of(commit, data)))
 
 
-def _changes(commit: CommitFile, data: bytes) -> Iterator[FeedFile]:
+def changes_of(commit: CommitFile, data: bytes) -> Iterator[FeedFile]:
     """The files that tell what a version changed: its change data files if it has any, else those added and removed."""
     version, time = commit.version, commit.timestamp
     if commit.cdc:
         for change in commit.cdc:
             yield FeedFile(change.path, change.partition_values, change.size, version, time)
         return
-    if not commit.data_change or _changed_nothing(commit):
+    if not commit.data_change or changed_nothing(commit):
         return
     added, removed = _data_changes(data)
     for path, add in added.items():
@@ -139,7 +139,7 @@ def _changes(commit: CommitFile, data: bytes) -> Iterator[FeedFile]:
             yield _file(added[path], version, time, INSERT, after, before)
 
 
-def _changed_nothing(commit: CommitFile) -> bool:
+def changed_nothing(commit: CommitFile) -> bool:
     """Whether a merge wrote files again without any change of a row, as delta-spark does."""
     metrics = commit.info.get("operationMetrics") or {}
     counts = [str(metrics.get(f"numTargetRows{change}")) for change in ("Inserted", "Updated", "Deleted")]
@@ -170,7 +170,8 @@ def _file(
     return FeedFile(file.path, file.partition_values, file.size or 0, version, time, kind, vector, among)
 
 
-def _without_partition(file: FeedFile) -> CorruptTableError:
+def without_partition(file: FeedFile) -> CorruptTableError:
+    """The error for a removed file of which the log does not tell the partition."""
     return CorruptTableError(
         "DELTAMERGE_REMOVE_WITHOUT_PARTITION",
         f"Version {file.version} removes {file.path} without its partition values, so that its rows are not known.",

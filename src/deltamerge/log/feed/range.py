@@ -29,7 +29,7 @@ def feed_range(newest: Snapshot, bounds: FeedBounds) -> tuple[int, int] | None:
     Raises AnalysisError and InvalidArgumentError for bounds that are missing, doubled, reversed or beyond the table.
     """
     _check(bounds)
-    start = bounds.start_version if bounds.start_time is None else _first_from(newest, bounds.start_time)
+    start = bounds.start_version if bounds.start_time is None else first_from(newest, bounds.start_time)
     assert start is not None
     end = bounds.end_version if bounds.end_time is None else version_at(newest, bounds.end_time)
     if start > newest.version:
@@ -76,7 +76,7 @@ def _check(bounds: FeedBounds) -> None:
         )
 
 
-def _first_from(newest: Snapshot, time: int) -> int:
+def first_from(newest: Snapshot, time: int) -> int:
     """The first version made at `time` or later: the one after the newest that was made before."""
     try:
         before = version_at(newest, time - 1)

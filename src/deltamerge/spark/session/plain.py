@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 # Known by class and name: an attribute of what stands in their place is lost when somebody wraps it.
 _OWN: dict[tuple[type, str], Any] = {}
@@ -47,6 +48,12 @@ def plain_table(spark: SparkSession, name: str) -> DataFrame:
 def plain_reader(spark: SparkSession) -> DataFrameReader:
     """Spark's `spark.read`."""
     found: DataFrameReader = _own(spark, "read")
+    return found
+
+
+def plain_stream_reader(spark: SparkSession) -> DataStreamReader:
+    """Spark's `spark.readStream`."""
+    found: DataStreamReader = _own(spark, "readStream")
     return found
 
 

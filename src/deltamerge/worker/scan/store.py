@@ -65,7 +65,7 @@ class DataStore:
     def of_url(self, url: str) -> tuple[DataStore, str]:
         """The store of a file that the user has named by its URL or whole path, and its name there: a disk, or the same bucket.
 
-        Never for what a log names, whose references the driver resolves. Raises Refused for any other place.
+        For what a log names only by a caller who has made sure that the log may name it. Raises Refused for any other place.
         """
         if found := _FILE.fullmatch(url):
             return DataStore("file", ""), found[1].lstrip("/")
@@ -141,6 +141,20 @@ class DataStore:
         if isinstance(system, pf.LocalFileSystem):
             return int(system.get_file_info(path).mtime_ns // 1_000_000)
         return int(time.time() * 1000)
+
+    def infos(self, folder: str) -> list[Any]:
+        """The files directly in a folder, as pyarrow tells of them; [] where there is no such folder."""
+        system, path = self._place(folder)
+        with self.naming(folder):
+            found: list[Any] = system.get_file_info(pf.FileSelector(path, allow_not_found=True))
+        return [info for info in found if info.type == pf.FileType.File]
+
+    def info(self, name: str) -> Any | None:
+        """What pyarrow tells of a file; None where there is none."""
+        system, path = self._place(name)
+        with self.naming(name):
+            found = system.get_file_info(path)
+        return found if found.type == pf.FileType.File else None
 
     def stamp(self, name: str) -> Stamp:
         """What changes when another file takes a file's place."""
