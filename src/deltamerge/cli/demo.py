@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,13 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.table import Table
 
+from deltamerge.activation import activate
 from deltamerge.cli.flights import KEYS, Flights, load_flights
 from deltamerge.cli.render import funnel_view, history_view, pairs_view, plan_view, result_view, rows_view
 from deltamerge.cli.session import local_session
-from deltamerge.commands.rows.request import WriteRequest
-from deltamerge.commands.rows.write import write_table
 from deltamerge.commands.table.describe import history_table
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.replay.table import open_log
-from deltamerge.merge.report import MergeReport
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 
 _SHOWN = ["op", "month", "day", "carrier", "flight", "origin", "dest", "dep_delay", "arr_delay"]
@@ -40,13 +39,17 @@ def run_demo(folder: Path, console: Console) -> None:
     with console.status("Reading the flights and starting Spark"), _session() as spark:
         flights = load_flights()
         _show_batch(flights, console)
+        activate(spark)
         with console.status("Writing January to November as a Delta table partitioned by month"):
-            write_table(spark.createDataFrame(flights.table), str(path), WriteRequest(partition_by=("month",)))
+            spark.createDataFrame(flights.table).write.format("delta").partitionBy("month").save(str(path))
         builder = _merge(spark, str(path), flights.batch)
         console.print(plan_view(builder.explain(), console.width))
         with console.status("Merging") as status:
             report = builder.run(progress=lambda step: status.update(f"Merging: {step}"))
-        _show_result(report, str(path), console)
+        console.print(funnel_view(report.funnel))
+        console.print(result_view(report))
+        _run_sql(spark, str(path), flights.late, console)
+        console.print(history_view(history_table(open_log(str(path)))))
         with console.status("Reading the table with delta-rs and DuckDB"):
             proofs = _proofs(path, flights.expected)
     _show_proofs(proofs, console)
@@ -56,7 +59,8 @@ def run_demo(folder: Path, console: Console) -> None:
         Panel(
             f"Done in {seconds:.0f} s. The table is at\n  [bold]{path}[/bold]\n"
             f"Try next:\n  {command} history {shown}\n  {command} detail {shown}\n"
-            "and in your own code\n  [bold]from deltamerge.tables import DeltaTable[/bold]\nin place of delta.tables.",
+            'and in your own code\n  [bold]deltamerge.activate(spark)[/bold]\nfor format("delta") and SQL, and\n'
+            "  [bold]from deltamerge.tables import DeltaTable[/bold]\nin place of delta.tables.",
             border_style="green",
         )
     )
@@ -96,10 +100,37 @@ def _show_batch(flights: Flights, console: Console) -> None:
     console.print(rows_view("The change batch", sample.select(_SHOWN)))
 
 
-def _show_result(report: MergeReport, path: str, console: Console) -> None:
-    console.print(funnel_view(report.funnel))
-    console.print(result_view(report))
-    console.print(history_view(history_table(open_log(path))))
+def _run_sql(spark: Any, path: str, late: pa.Table, console: Console) -> None:
+    """What stands around a merge, as SQL of the same session."""
+    spark.createDataFrame(late).createOrReplaceTempView("late")
+    same = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
+    delays = ", ".join(f"{name} = s.{name}" for name in ("dep_delay", "arr_delay"))
+    table = f"delta.`{path}`"
+    view = Table(title="SQL in the same session, by spark.sql(..)", title_justify="left", title_style="bold", header_style="cyan")
+    view.add_column("statement", overflow="fold")
+    for name in ("result", "time"):
+        view.add_column(name, justify="right")
+    statements: list[tuple[str, Callable[[Any], str]]] = [
+        (
+            f"MERGE INTO {table} t USING late s ON {same} WHEN MATCHED THEN UPDATE SET {delays}",
+            lambda row: f"{row['num_updated_rows']:,} delays of December corrected",
+        ),
+        (
+            f"OPTIMIZE {table} ZORDER BY (carrier)",
+            lambda row: f"{row['metrics']['numFilesRemoved']} files sorted by carrier",
+        ),
+        (f"VACUUM {table} DRY RUN", lambda row: "nothing is old enough to delete" if row is None else row["path"]),
+        (
+            f"SELECT count(*) AS flights FROM {table} VERSION AS OF 0",  # noqa: S608
+            lambda row: f"{row['flights']:,} flights before the merge",
+        ),
+    ]
+    for statement, result in statements:
+        with console.status(statement.partition(" ")[0]):
+            began = time.perf_counter()
+            row = spark.sql(statement).first()
+        view.add_row(statement.replace(path, os.path.relpath(path)), result(row), f"{time.perf_counter() - began:.1f} s")
+    console.print(view)
 
 
 def _proofs(path: Path, expected: pa.Table) -> list[tuple[str, tuple[int, ...]]]:

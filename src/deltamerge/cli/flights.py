@@ -22,11 +22,13 @@ _SEED = 2013
 class Flights:
     """January to November as the table, and the batch: December, corrected delays, cancelled flights.
 
-    The batch's column `op` is I, U or D. `expected` is what the table must hold after the merge.
+    The batch's column `op` is I, U or D. `late` has corrected delays of December, merged after the batch. `expected` is what the
+    table must hold then.
     """
 
     table: pa.Table
     batch: pa.Table
+    late: pa.Table
     expected: pa.Table
 
 
@@ -38,14 +40,19 @@ def load_flights() -> Flights:
     cancelled = pc.is_null(early["dep_time"])
     flown = early.filter(pc.invert(cancelled))
     rng = np.random.default_rng(_SEED)
-    chosen = np.sort(rng.choice(flown.num_rows, early.num_rows // 100, replace=False))
-    corrected = _corrected(flown.take(pa.array(chosen)), rng)
+    corrected, uncorrected = _some_corrected(flown, early.num_rows // 100, rng)
     parts = [("I", december), ("U", corrected), ("D", early.filter(cancelled))]
     batch = pa.concat_tables([part.append_column("op", pa.repeat(op, part.num_rows)) for op, part in parts])
-    kept = np.ones(flown.num_rows, np.bool_)
+    late, rest = _some_corrected(december, december.num_rows // 100, rng)
+    return Flights(early, batch, late, pa.concat_tables([uncorrected, corrected, rest, late]))
+
+
+def _some_corrected(flights: pa.Table, count: int, rng: np.random.Generator) -> tuple[pa.Table, pa.Table]:
+    """So many flights with other delays, and the rest as it is."""
+    chosen = np.sort(rng.choice(flights.num_rows, count, replace=False))
+    kept = np.ones(flights.num_rows, np.bool_)
     kept[chosen] = False
-    expected = pa.concat_tables([flown.filter(pa.array(kept)), corrected, december])
-    return Flights(early, batch, expected)
+    return _corrected(flights.take(pa.array(chosen)), rng), flights.filter(pa.array(kept))
 
 
 def _corrected(rows: pa.Table, rng: np.random.Generator) -> pa.Table:
