@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from deltamerge.commands.table.columns import AddColumn, ChangeColumn, add_columns, change_column, drop_columns, rename_column
 from deltamerge.commands.table.constraints import add_constraint, cluster_by, drop_constraint
-from deltamerge.commands.table.properties import drop_feature, set_properties, unset_properties
+from deltamerge.commands.table.drop_feature import drop_feature
+from deltamerge.commands.table.properties import set_properties, unset_properties
 from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.edits import FIRST, Path

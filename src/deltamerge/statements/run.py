@@ -32,7 +32,7 @@ from deltamerge.statements.describe_table import parse_describe, parse_show_colu
 from deltamerge.statements.drop_table import parse_drop, parse_truncate
 from deltamerge.statements.generate import parse_generate
 from deltamerge.statements.insert import parse_insert
-from deltamerge.statements.optimize import parse_optimize
+from deltamerge.statements.optimize import parse_optimize, parse_reorg
 from deltamerge.statements.queries import run_query, run_unread
 from deltamerge.statements.restore import parse_restore
 from deltamerge.statements.statement import Parser, Statement
@@ -44,6 +44,7 @@ from deltamerge.statements.with_queries import changes_rows, parse_with
 _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("INSERT",): parse_insert,
     ("OPTIMIZE",): parse_optimize,
+    ("REORG", "TABLE"): parse_reorg,
     ("RESTORE",): parse_restore,
     ("VACUUM",): parse_vacuum,
     ("GENERATE",): parse_generate,

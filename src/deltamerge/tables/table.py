@@ -18,7 +18,8 @@ from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.clone import Clone, clone_table
 from deltamerge.commands.table.create import Creation
 from deltamerge.commands.table.describe import detail_table, history_table
-from deltamerge.commands.table.properties import add_feature, drop_feature, upgrade_protocol
+from deltamerge.commands.table.drop_feature import drop_feature
+from deltamerge.commands.table.properties import add_feature, upgrade_protocol
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.snapshot import Snapshot

@@ -53,6 +53,12 @@ def is_chosen(file: AddFile, limits: Limits) -> bool:
     return not rows or file.deletion_vector.cardinality / rows > limits.deleted
 
 
+def is_purged(file: AddFile) -> bool:
+    """Whether a REORG that purges writes a file again: rows of it are deleted, or nobody knows how many."""
+    vector = file.deletion_vector
+    return vector is not None and (file.num_records is None or vector.cardinality > 0)
+
+
 def packed(tasks: Sequence[FileTask], full: float, in_order: bool = False) -> list[tuple[FileTask, ...]]:
     """The files in bins of one partition and at most `full` bytes each, smaller files first, or `in_order`; a larger file has a
     bin alone.

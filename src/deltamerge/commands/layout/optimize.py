@@ -12,13 +12,14 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.budgets import current_budgets
-from deltamerge.commands.layout.bins import Limits, is_chosen, limits_of, packed
+from deltamerge.commands.layout.bins import Limits, is_chosen, is_purged, limits_of, packed
 from deltamerge.commands.layout.clustered import (
     FULL_CUBE,
     as_cube,
@@ -27,6 +28,7 @@ from deltamerge.commands.layout.clustered import (
     clustering_metrics,
 )
 from deltamerge.commands.layout.optimize_metrics import Optimized, optimize_row
+from deltamerge.commands.layout.stored_columns import with_dropped_columns, with_older_types
 from deltamerge.commands.layout.z_columns import z_columns
 from deltamerge.log.commit.clustering import clustering_paths
 from deltamerge.log.commit.conflict import ReadSet
@@ -68,6 +70,16 @@ class Optimize:
     z_order: tuple[str, ...] = ()
     full: bool = False
     auto: Auto | None = None
+    reorg: Reorg | None = None
+
+
+class Reorg(Enum):
+    """What a REORG rewrites, each such file whatever its size: those from which rows or columns are gone, or those that hold
+    values of types that were widened.
+    """
+
+    PURGE = "purge"
+    TYPES = "types"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,9 @@ def optimized(
     clustered = check_clustering(snapshot, request.predicates, request.z_order, request.full)
     columns = tracking_columns(snapshot.protocol, snapshot.metadata)
     tasks = file_tasks(snapshot, files, time_zone(spark), tracked=columns is not None)
-    if clustered:
+    if request.reorg is not None:
+        plan = _reorganized(spark, snapshot, tasks, files, request, limits)
+    elif clustered:
         plan = _clustered(snapshot, tasks, _add_files(files, tasks), clustered, request.full)
     else:
         plan = _planned(spark, snapshot, tasks, files, request, limits)
@@ -153,6 +167,21 @@ def _planned(
     return _Plan([bin for bin in packed(chosen, limits.full) if len(bin) > 1], len(tasks))
 
 
+def _reorganized(
+    spark: Session, snapshot: Snapshot, tasks: list[FileTask], files: pa.Table, request: Optimize, limits: Limits
+) -> _Plan:
+    """The files that a REORG rewrites, also where a bin has one of them only."""
+    if request.predicates:
+        tasks = _within_partitions(spark, snapshot, tasks, request.predicates)
+    if request.reorg is Reorg.TYPES:
+        chosen = with_older_types(snapshot, tasks)
+    else:
+        found = {task.file for task in with_dropped_columns(snapshot, tasks)}
+        adds = zip(tasks, _add_files(files, tasks), strict=True)
+        chosen = [task for task, add in adds if task.file in found or is_purged(add)]
+    return _Plan([bin for bin in packed(chosen, limits.full) if bin], len(tasks))
+
+
 def _clustered(
     snapshot: Snapshot, tasks: Sequence[FileTask], files: Sequence[AddFile], names: Sequence[str], full: bool
 ) -> _Plan:
@@ -190,16 +219,19 @@ def _proposal(
 ) -> Proposal:
     now = int(time.time() * 1000)
     is_full = {"isFull": request.full} if clustered else {}
+    zones = {
+        "zOrderBy": json.dumps(list(request.z_order), separators=(",", ":")),
+        "clusterBy": json.dumps(list(clustered), separators=(",", ":")),
+        "auto": request.auto is not None,
+        **is_full,
+    }
     return Proposal(
-        operation="OPTIMIZE",
+        operation="OPTIMIZE" if request.reorg is None else "REORG",
         actions=[*(file.removed(now, data_change=False) for file in done.removed), *done.added],
         read=read,
         parameters={
             "predicate": json.dumps(list(predicates), separators=(",", ":"), ensure_ascii=False),
-            "zOrderBy": json.dumps(list(request.z_order), separators=(",", ":")),
-            "clusterBy": json.dumps(list(clustered), separators=(",", ":")),
-            "auto": request.auto is not None,
-            **is_full,
+            **(zones if request.reorg is None else {"applyPurge": True}),
         },
         metrics=done.history,
         engine=engine_name(spark),

@@ -22,7 +22,6 @@ from deltamerge.protocol.table.features import (
     FEATURES,
     READER_VERSION,
     WRITER_VERSION,
-    lowest,
     named_features,
     upgraded,
 )
@@ -94,30 +93,6 @@ def add_feature(spark: Session, log: DeltaLog, name: str) -> int | None:
     return None if protocol == before.protocol else _committed(spark, log, before, protocol)
 
 
-def drop_feature(spark: Session, log: DeltaLog, name: str, truncate_history: bool = False) -> int:
-    """Remove a feature from a table's protocol and return the version made.
-
-    Raises AnalysisError for a feature that the table lacks, still uses, or that can't be removed here.
-    """
-    before = writable(log)
-    if name.lower().startswith("delta."):
-        raise _undroppable("DELTA_FEATURE_DROP_FEATURE_IS_DELTA_PROPERTY", name, "it is a property and no feature")
-    found = _feature(name)
-    names = named_features(before.protocol)
-    if found not in names:
-        raise _undroppable("DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT", found, "it is not in the table's protocol")
-    if found != "checkConstraints":
-        raise _undroppable("DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE", found, "this library can't remove it")
-    if truncate_history:
-        raise _undroppable("DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED", found, "it needs no truncated history")
-    left = [key for key in before.metadata.configuration if key.startswith("delta.constraints.")]
-    if left:
-        raise _undroppable("DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE", found, f"the table has {', '.join(left)}")
-    protocol = lowest(names - {found})
-    parameters = {"featureName": found, "truncateHistory": False}
-    return commit_change(spark, log, before, Change("DROP FEATURE", parameters, before.metadata, protocol))
-
-
 def _committed(spark: Session, log: DeltaLog, before: Snapshot, protocol: Protocol) -> int:
     told = {
         "minReaderVersion": protocol.min_reader_version,
@@ -139,15 +114,6 @@ def _feature(name: str) -> str:
             hint="Check the spelling of the feature.",
         )
     return found
-
-
-def _undroppable(condition: str, name: str, why: str) -> AnalysisError:
-    return AnalysisError(
-        condition,
-        f"Cannot drop {name} from this table: {why}.",
-        parameters={"feature": name},
-        hint="Use delta-spark to drop other features; drop CHECK constraints before checkConstraints.",
-    )
 
 
 def _check_reserved(given: Mapping[str, str]) -> None:

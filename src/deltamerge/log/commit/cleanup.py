@@ -28,7 +28,7 @@ from deltamerge.storage import ObjectInfo, Store
 
 log = logging.getLogger("deltamerge.log")
 
-_DAY = 86_400_000
+_DAY, _MINUTE = 86_400_000, 60_000
 
 
 def clean_up(snapshot: Snapshot, now: int) -> list[str]:
@@ -36,14 +36,30 @@ def clean_up(snapshot: Snapshot, now: int) -> list[str]:
     protected = "checkpointProtection" in named_features(snapshot.protocol)
     if protected or not snapshot.properties.flag("delta.enableExpiredLogCleanup", True):
         return []
-    store = snapshot.store
     try:
         cutoff = (now - snapshot.properties.log_retention) // _DAY * _DAY
     except InvalidArgumentError as error:
-        log.warning("nothing is cleaned up in the log of %s: %s", store.url, error)
+        log.warning("nothing is cleaned up in the log of %s: %s", snapshot.store.url, error)
         return []
+    return _cleaned(snapshot.store, cutoff)
+
+
+def truncate(snapshot: Snapshot, now: int, retention: int) -> list[str]:
+    """Delete the log files that no version of the last `retention` ms needs and return their names, to the minute.
+
+    Nothing where protected checkpoints would go, and not all that they hide (PROTOCOL.md, "Checkpoint Protection"). Raises
+    StorageError.
+    """
+    first = snapshot.properties.number("delta.requireCheckpointProtectionBeforeVersion", 0)
+    return _cleaned(snapshot.store, (now - retention) // _MINUTE * _MINUTE, first)
+
+
+def _cleaned(store: Store, cutoff: int, first: int = 0) -> list[str]:
+    """Delete what no version from `cutoff` on needs, where the log then begins with the version `first` or a later one."""
     listed = store.list(LOG, "")
     base = base_checkpoint(listed, cutoff)
+    if base is not None and base.version < first:
+        return []
     expired = [] if base is None else expired_files(listed, base.version)
     if base is None or not expired or not _is_sound(store, base):
         return []

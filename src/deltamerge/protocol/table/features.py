@@ -226,7 +226,7 @@ def check_features_known(protocol: Protocol, before: Metadata, after: Metadata) 
             "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT",
             f"The table's schema would require the table feature(s) {', '.join(missing)}, which the table does not have.",
             parameters={"unsupportedFeatures": missing},
-            hint=f"Enable them with another tool first: ALTER TABLE .. SET TBLPROPERTIES ({texts}).",
+            hint=f"Enable them first: ALTER TABLE .. SET TBLPROPERTIES ({texts}).",
         )
 
 
