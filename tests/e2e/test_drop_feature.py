@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import deltamerge
+from deltamerge.commands.table import drop_feature
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.storage.local import LocalStore
 from deltamerge.tables import DeltaTable
@@ -105,6 +107,14 @@ def test_features_of_writers_leave_at_once(spark: SparkSession, tmp_path: Path) 
         ("appendOnly", "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE"),
     ]:
         assert condition_of(spark, tmp_path / "t", name) == condition
+
+
+def test_a_feature_that_is_used_again_stays(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(spark, tmp_path / "t", "id long", [(1,)], properties={"delta.enableInCommitTimestamps": "true"})
+    used_again = replace(drop_feature.REMOVALS["inCommitTimestamp"], clean=lambda spark, log: None)
+    monkeypatch.setattr(drop_feature, "REMOVALS", {"inCommitTimestamp": used_again})
+    assert condition_of(spark, tmp_path / "t", "inCommitTimestamp") == "DELTA_FEATURE_DROP_CONFLICT_REVALIDATION_FAIL"
+    assert version(tmp_path / "t") == 0
 
 
 def test_files_of_older_types_are_written_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from deltamerge.tables import DeltaTable
 from tests.e2e.tables import by_delta_rs, conf, content, make, version
 
 UNCHECKED = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+INVENTORY = "path string, length long, isDir boolean, modificationTime long"
 TOLD = {"spark.databricks.delta.vacuum.logging.enabled": "true"}
 
 
@@ -77,8 +78,7 @@ def test_the_builder_keeps_what_is_young(spark: SparkSession, table: DeltaTable,
     [
         ("RETAIN 1 HOURS", IllegalArgumentException, "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"),
         ("RETAIN -1 HOURS DRY RUN", IllegalArgumentException, "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE"),
-        ("LITE", AnalysisException, "DELTAMERGE_UNSUPPORTED_CLAUSE"),
-        ("DRY RUN USING INVENTORY (SELECT 1)", AnalysisException, "DELTAMERGE_UNSUPPORTED_CLAUSE"),
+        ("DRY RUN USING INVENTORY (SELECT 1)", AnalysisException, "DELTA_INVALID_INVENTORY_SCHEMA"),
         ("FULL FULL", ParseException, "DUPLICATE_CLAUSES"),
         ("DRY RUN RETAIN many HOURS", ParseException, "PARSE_SYNTAX_ERROR"),
         ("RETAIN 1 DAYS", ParseException, "PARSE_SYNTAX_ERROR"),
@@ -92,6 +92,45 @@ def test_what_is_not_possible_is_named(
     with conf(spark, {next(iter(UNCHECKED)): "true"}), pytest.raises(error, match=condition):
         deltamerge.sql(spark, f"VACUUM '{tmp_path / 't'}' {clause}")
     assert version(tmp_path / "t") == 0
+
+
+def test_the_log_tells_what_was_removed(spark: SparkSession, table: DeltaTable, tmp_path: Path) -> None:
+    path, named = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
+    before = content(spark, path)
+    listed = deltamerge.sql(spark, f"VACUUM {named} LITE DRY RUN RETAIN 0 HOURS").collect()
+    assert listed
+    assert all((path / row.path.rpartition("/t/")[2]).exists() for row in listed)
+    with conf(spark, {"spark.databricks.delta.vacuum.lite.enabled": "true"}):
+        deltamerge.sql(spark, f"VACUUM {named} RETAIN 0 HOURS")
+    assert not any((path / row.path.rpartition("/t/")[2]).exists() for row in listed)
+    assert (path / "orphan.parquet").exists()
+    assert content(spark, path) == before
+    assert deltamerge.sql(spark, f"VACUUM {named} LITE DRY RUN RETAIN 0 HOURS").collect() == []
+    deltamerge.sql(spark, f"VACUUM {named} FULL RETAIN 0 HOURS")
+    assert not (path / "orphan.parquet").exists()
+
+
+def test_a_log_that_does_not_reach_back_tells_too_little(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = make(spark, path, "id long", [(1,)], properties={"delta.checkpointInterval": "1"})
+    table.delete("id = 1")
+    (path / "_delta_log" / f"{0:020}.json").unlink()
+    with conf(spark, UNCHECKED), pytest.raises(IllegalArgumentException, match="DELTA_CANNOT_VACUUM_LITE"):
+        deltamerge.sql(spark, f"VACUUM delta.`{path}` LITE RETAIN 0 HOURS")
+
+
+def test_an_inventory_is_gone_by(spark: SparkSession, table: DeltaTable, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    before, root = content(spark, path), table.detail().collect()[0].location
+    rows = [(f"{root}/{name}", 1, False, 1) for name in ("orphan.parquet", "_hidden", "gone.parquet", "../x")]
+    frame = spark.createDataFrame([*rows, ("elsewhere/orphan.parquet", 1, False, 1)], INVENTORY)
+    frame.createOrReplaceTempView("vacuum_inventory")
+    text = f"VACUUM delta.`{path}` USING INVENTORY vacuum_inventory RETAIN 0 HOURS"
+    listed = deltamerge.sql(spark, f"{text} DRY RUN").collect()
+    assert [row.path.rpartition("/")[2] for row in listed] == ["gone.parquet", "orphan.parquet"]
+    deltamerge.sql(spark, text)
+    assert not (path / "orphan.parquet").exists()
+    assert content(spark, path) == before
 
 
 def test_what_is_no_delta_table_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 
 from deltamerge.commands.layout.optimize import Optimize, optimize_table
 from deltamerge.commands.layout.restore import restore_table
-from deltamerge.commands.layout.vacuum import vacuum_table
+from deltamerge.commands.layout.vacuum import VacuumRequest, vacuum_table
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.storage.local import LocalStore
 from tests.faults.processes import READY
@@ -48,7 +48,7 @@ def run(path: Path, number: int) -> None:
         print("optimizing", flush=True)
         optimize_table(spark, log, Optimize())
         print("vacuuming", flush=True)
-        vacuum_table(spark, log, 0)
+        vacuum_table(spark, log, VacuumRequest(0))
         print(READY, flush=True)
         number += 1
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import deltamerge
@@ -52,7 +53,7 @@ def aged(path: Path) -> None:
             os.utime(place, (moment, moment))
 
 
-@pytest.mark.parametrize("clause", ["RETAIN 0 HOURS", ""])
+@pytest.mark.parametrize("clause", ["RETAIN 0 HOURS", "", "LITE RETAIN 0 HOURS", "LITE"])
 def test_the_same_files_go(spark: SparkSession, made: Path, tmp_path: Path, clause: str) -> None:
     spark.conf.set(CHECK, "false")
     found: dict[str, Any] = {}
@@ -66,5 +67,24 @@ def test_the_same_files_go(spark: SparkSession, made: Path, tmp_path: Path, clau
         told = [(row.operation, row.operationParameters, row.operationMetrics, row.isolationLevel) for row in history]
         rows = sorted(map(str, spark.read.format("delta").load(str(path)).collect()))
         found[name] = (dry, result, told, rows, files(path))
+    spark.conf.unset(CHECK)
+    assert found["ours"] == found["theirs"]
+
+
+def test_an_inventory_is_gone_by_as_by_delta_spark(spark: SparkSession, made: Path, tmp_path: Path) -> None:
+    spark.conf.set(CHECK, "false")
+    found: dict[str, Any] = {}
+    for name, sql in {"theirs": spark.sql, "ours": lambda text: deltamerge.sql(spark, text)}.items():
+        path = tmp_path / name
+        copy_table(made, path)
+        aged(path)
+        places = [place for place in path.rglob("*") if not place.name.endswith(".crc")]
+        rows = [(f"file:{place}", 1, place.is_dir(), 1) for place in places]
+        frame = spark.createDataFrame(rows, "path string, length long, isDir boolean, modificationTime long")
+        frame.createOrReplaceTempView("inventory")
+        with pytest.raises(PySparkException, match="DELTA_INVALID_INVENTORY_SCHEMA"):
+            sql(f"VACUUM delta.`{path}` USING INVENTORY (SELECT path FROM inventory)").collect()
+        sql(f"VACUUM delta.`{path}` USING INVENTORY (SELECT * FROM inventory) RETAIN 0 HOURS").collect()
+        found[name] = files(path)
     spark.conf.unset(CHECK)
     assert found["ours"] == found["theirs"]

@@ -1,16 +1,16 @@
-"""VACUUM name|'path' [FULL] [RETAIN n HOURS] [DRY RUN], the words behind the name in any order.
+"""VACUUM name|'path' [FULL|LITE] [USING INVENTORY name|(query)] [RETAIN n HOURS] [DRY RUN], words in any order.
 
-Source: delta-spark's DeltaSqlBase.g4. LITE and USING INVENTORY are refused by name.
+Source: delta-spark's DeltaSqlBase.g4.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from deltamerge.commands.layout.vacuum import vacuum_table
-from deltamerge.errors import AnalysisError
+from deltamerge.commands.layout.vacuum import VacuumRequest, vacuum_table
+from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.sql.reader import Reader
@@ -20,23 +20,27 @@ from deltamerge.storage.location import location_text
 
 @dataclass(frozen=True, slots=True)
 class Vacuum:
-    """A VACUUM, of all that is older than a time in hours, or than the table's own."""
+    """A VACUUM, and the query of the inventory that it goes by."""
 
     table: TableOrPath
-    retention_hours: float | None = None
-    dry_run: bool = False
+    request: VacuumRequest = field(default_factory=VacuumRequest)
+    inventory: str | None = None
 
     def run(self, spark: Session) -> Frame:
         """Delete and return the table's place; in a dry run the places of what would be deleted."""
         log, _ = self.table.opened(spark, "VACUUM")
-        done = vacuum_table(spark, log, self.retention_hours, self.dry_run)
+        request = self.request
+        with TableViews(spark) as views:
+            if self.inventory is not None:
+                request = replace(request, inventory=views.query(self.inventory))
+            done = vacuum_table(spark, log, request)
         root = location_text(log.store.url)
-        paths = [f"{root}/{name}" for name in done.names] if self.dry_run else [root]
+        paths = [f"{root}/{name}" for name in done.names] if request.dry_run else [root]
         return rows_frame(spark, pa.table({"path": pa.array(paths, pa.string())}))
 
 
 def parse_vacuum(reader: Reader) -> Vacuum:
-    """Read what follows VACUUM. Raises ParseError, AnalysisError for what is not supported."""
+    """Read what follows VACUUM. Raises ParseError."""
     found = Vacuum(table_or_path(reader))
     seen: set[str] = set()
     while not reader.done and not reader.sees(";"):
@@ -55,19 +59,17 @@ def _with_modifier(reader: Reader, found: Vacuum, seen: set[str]) -> Vacuum:
         raise reader.error("DUPLICATE_CLAUSES", f"Found duplicate clauses: {kind}")
     seen.add(kind)
     reader.expect(word)
-    if word in ("LITE", "USING"):
-        clause = "LITE" if word == "LITE" else "USING INVENTORY"
-        raise AnalysisError(
-            "DELTAMERGE_UNSUPPORTED_CLAUSE",
-            f"VACUUM {clause} is not supported.",
-            parameters={"clause": clause},
-            hint="Leave it out: VACUUM lists the folder, and deletes all that LITE would delete.",
-        )
+    if word == "USING":
+        reader.expect("INVENTORY")
+        query = reader.enclosed() if reader.sees("(") else f"TABLE {reader.name_text()}"
+        return replace(found, inventory=query)
+    request = found.request
     if word == "RETAIN":
-        hours = reader.fraction()
+        request = replace(request, retention_hours=reader.fraction())
         reader.expect("HOURS")
-        return replace(found, retention_hours=hours)
-    if word == "DRY":
+    elif word == "DRY":
         reader.expect("RUN")
-        return replace(found, dry_run=True)
-    return found
+        request = replace(request, dry_run=True)
+    else:
+        request = replace(request, lite=word == "LITE")
+    return replace(found, request=request)

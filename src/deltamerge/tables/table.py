@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType as SparkStructType
 from deltamerge.commands.layout.manifests import check_mode, generate_manifests
 from deltamerge.commands.layout.optimize import Optimize
 from deltamerge.commands.layout.restore import restore_table, restored_frame
-from deltamerge.commands.layout.vacuum import vacuum_table
+from deltamerge.commands.layout.vacuum import VacuumRequest, vacuum_table
 from deltamerge.commands.rows.dml import delete_rows, update_rows
 from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.clone import Clone, clone_table
@@ -248,7 +248,7 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
         hours = None if retentionHours is None else float(retentionHours)
         if hours is not None and not math.isfinite(hours):
             raise ValueError(f"'retentionHours' in vacuum must be a number of hours, found {retentionHours!r}")
-        vacuum_table(self._spark, self._log, hours)
+        vacuum_table(self._spark, self._log, VacuumRequest(hours))
         return self._spark.createDataFrame([], SparkStructType([]))
 
     @catchable

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from deltamerge.commands.layout.optimize import Optimize
+from deltamerge.commands.layout.optimize import Optimize, Reorg
+from deltamerge.commands.layout.vacuum import VacuumRequest
 from deltamerge.errors import ParseError
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
-from deltamerge.statements.optimize import OptimizeStatement, parse_optimize
+from deltamerge.statements.optimize import OptimizeStatement, parse_optimize, parse_reorg
 from deltamerge.statements.restore import Restore, parse_restore
 from deltamerge.statements.target import TableOrPath
 from deltamerge.statements.vacuum import Vacuum, parse_vacuum
 
-PARSERS: dict[str, Any] = {"RESTORE": parse_restore, "VACUUM": parse_vacuum, "OPTIMIZE": parse_optimize}
+PARSERS: dict[str, Any] = {"RESTORE": parse_restore, "VACUUM": parse_vacuum, "OPTIMIZE": parse_optimize, "REORG": parse_reorg}
 
 
 def parsed(text: str) -> Any:
@@ -34,8 +35,14 @@ def parsed(text: str) -> Any:
             Restore(TableOrPath(("delta", "/x y")), None, "now() - interval 1 hour"),
         ),
         ("VACUUM t", Vacuum(TableOrPath(("t",)))),
-        ("VACUUM '/a b' retain 1.5 hours dry run", Vacuum(TableOrPath(("delta", "/a b")), 1.5, True)),
-        ("VACUUM t DRY RUN FULL RETAIN -168L HOURS;;", Vacuum(TableOrPath(("t",)), -168.0, True)),
+        ("VACUUM '/a b' retain 1.5 hours dry run", Vacuum(TableOrPath(("delta", "/a b")), VacuumRequest(1.5, True))),
+        ("VACUUM t DRY RUN FULL RETAIN -168L HOURS;;", Vacuum(TableOrPath(("t",)), VacuumRequest(-168.0, True, False))),
+        ("VACUUM t LITE USING INVENTORY a.b", Vacuum(TableOrPath(("t",)), VacuumRequest(lite=True), "TABLE a.b")),
+        ("VACUUM t USING INVENTORY (SELECT (1)) DRY RUN", Vacuum(TableOrPath(("t",)), VacuumRequest(None, True), "SELECT (1)")),
+        (
+            "REORG t WHERE p = 1 APPLY (PURGE)",
+            OptimizeStatement(TableOrPath(("t",)), Optimize(("p = 1",), reorg=Reorg.PURGE)),
+        ),
         ("OPTIMIZE t", OptimizeStatement(TableOrPath(("t",)), Optimize())),
         (
             "OPTIMIZE t WHERE p = 'x' AND q IN (1, 2) ZORDER BY a, b.c",

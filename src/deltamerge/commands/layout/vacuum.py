@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deltamerge.commands.layout.needed import needed_names
+from deltamerge.commands.layout.vacuum_sources import Listed, inventory_files, note_vacuum, removed_files
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.commit.transaction import Proposal, commit
 from deltamerge.log.commit.upkeep import after_commit
@@ -21,7 +22,7 @@ from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.features import check_writable
-from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import engine_name, setting
 from deltamerge.storage import ObjectInfo
 from deltamerge.storage.location import scheme_of
@@ -29,6 +30,7 @@ from deltamerge.storage.location import scheme_of
 log = logging.getLogger("deltamerge.commands")
 
 CHECKED = "spark.databricks.delta.retentionDurationCheck.enabled"
+_LITE = "spark.databricks.delta.vacuum.lite.enabled"
 _LOGGED = "spark.databricks.delta.vacuum.logging.enabled"
 # Where delta-spark's log stores let a VACUUM be told in the log without being asked for it; "" is a local path.
 _LOGGED_SCHEMES = ("", "file", "wasb", "wasbs", "abfs", "abfss", "adl", "gs", "az", "azure")
@@ -62,25 +64,41 @@ class _Found:
         return Vacuumed(names, sum(file.size for file in self.files), self.folders_seen)
 
 
-def vacuum_table(spark: Session, table: DeltaLog, retention_hours: float | None = None, dry_run: bool = False) -> Vacuumed:
-    """Delete what no version of the last `retention_hours` needs (None: of `delta.deletedFileRetentionDuration`).
+@dataclass(frozen=True, slots=True)
+class VacuumRequest:
+    """A VACUUM of what no version of the last `retention_hours` needs (None: of `delta.deletedFileRetentionDuration`).
 
-    Raises InvalidArgumentError for a shorter time than the table's, unless the session allows it, UnsupportedTableError,
-    StorageError; what was deleted by then was not needed either.
+    `lite` takes from the log what was removed from the table, an `inventory` names all that lies in the folder, which is listed
+    otherwise; None leaves `lite` to the session.
+    """
+
+    retention_hours: float | None = None
+    dry_run: bool = False
+    lite: bool | None = None
+    inventory: Frame | None = field(default=None, repr=False)
+
+
+def vacuum_table(spark: Session, table: DeltaLog, request: VacuumRequest) -> Vacuumed:
+    """Delete what is asked for.
+
+    Raises InvalidArgumentError for a shorter time than the table's, unless the session allows it, and where the log does not
+    tell all that LITE needs; AnalysisError, UnsupportedTableError, StorageError; what was deleted by then was not needed either.
     """
     snapshot = table.snapshot()
     check_writable(snapshot.protocol, snapshot.metadata, table.store.url)
     check_sound(snapshot)
-    specified = None if retention_hours is None else round(retention_hours * _HOUR)
+    hours = request.retention_hours
+    specified = None if hours is None else round(hours * _HOUR)
     default = snapshot.properties.tombstone_retention
     checked = setting(spark, CHECKED, "true").lower() != "false"
     _check_retention(specified, default, checked)
     retention = default if specified is None else specified
     cutoff = int(time.time() * 1000) - retention
-    found = _unneeded(table, snapshot, cutoff)
+    listed = _listed(spark, table, snapshot, cutoff, request)
+    found = _unneeded(table, listed, cutoff)
     done = found.vacuumed
     where = f"{len(found.files)} files ({done.size} bytes) and {len(found.folders)} empty folders of {table.store.url}"
-    if dry_run:
+    if request.dry_run:
         log.info("would delete %s", where)
         return done
     log.info("deleting %s", where)
@@ -95,6 +113,7 @@ def vacuum_table(spark: Session, table: DeltaLog, retention_hours: float | None 
         _tell_end(spark, table, "FAILED", {})
         raise
     _tell_end(spark, table, "COMPLETED", {"numDeletedFiles": deleted, "numVacuumedDirectories": found.folders_seen})
+    note_vacuum(table.store, listed.last)
     log.info("deleted %d files and folders of %s", deleted, table.store.url)
     return done
 
@@ -117,17 +136,25 @@ def _check_retention(specified: int | None, default: int, checked: bool) -> None
     )
 
 
-def _unneeded(table: DeltaLog, before: Snapshot, cutoff: int) -> _Found:
+def _listed(spark: Session, table: DeltaLog, before: Snapshot, cutoff: int, request: VacuumRequest) -> Listed:
+    """What lies in the folder, as the request finds it."""
+    is_hidden = _hidden(before)
+    if request.inventory is not None:
+        return inventory_files(table, request.inventory, is_hidden)
+    is_lite = setting(spark, _LITE, "false").lower() == "true" if request.lite is None else request.lite
+    if is_lite:
+        return removed_files(table, cutoff, is_hidden)
+    found = list(table.store.walk(is_hidden))
+    files = tuple(file for listing in found for file in listing.files)
+    return Listed(files, tuple(folder for listing in found for folder in listing.folders))
+
+
+def _unneeded(table: DeltaLog, listed: Listed, cutoff: int) -> _Found:
     """The files older than `cutoff` that no version since then needs, and the empty folders that are as old."""
-    old: list[ObjectInfo] = []
-    folders: dict[str, int] = {}
-    holding: set[str] = set()
-    for listing in table.store.walk(_hidden(before)):
-        old += [file for file in listing.files if file.modified < cutoff]
-        holding.update(file.name.rpartition("/")[0] for file in listing.files)
-        folders.update({folder.name: folder.modified for folder in listing.folders})
+    folders = {folder.name: folder.modified for folder in listed.folders}
+    holding = {file.name.rpartition("/")[0] for file in listed.files}
     needed = needed_names(table, cutoff)
-    files = [file for file in old if file.name not in needed]
+    files = [file for file in listed.files if file.modified < cutoff and file.name not in needed]
     return _Found(files, _empty(folders, holding, cutoff), len(folders) + 1)
 
 

@@ -22,7 +22,6 @@ from deltamerge.protocol.table.features import (
     FEATURES,
     READER_VERSION,
     WRITER_VERSION,
-    named_features,
     upgraded,
 )
 from deltamerge.protocol.table.known_properties import MIN_READER, MIN_WRITER, check_settable, checked, spelled

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from deltamerge.commands.layout.vacuum import Vacuumed, vacuum_table
+from deltamerge.commands.layout.vacuum import Vacuumed, VacuumRequest, vacuum_table
 from deltamerge.errors import CorruptTableError, InvalidArgumentError, StorageError, UnsupportedTableError
 from deltamerge.log.commit.upkeep import checkpoint
 from deltamerge.log.replay.table import DeltaLog
@@ -59,7 +59,7 @@ def files(root: Path) -> set[str]:
 
 
 def vacuum(root: Path, hours: float | None = None, dry_run: bool = False, **settings: str) -> Vacuumed:
-    return vacuum_table(session(**settings), DeltaLog(LocalStore(str(root))), hours, dry_run)
+    return vacuum_table(session(**settings), DeltaLog(LocalStore(str(root))), VacuumRequest(hours, dry_run))
 
 
 def told(root: Path) -> list[dict[str, Any]]:
