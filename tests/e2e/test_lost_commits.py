@@ -11,13 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import deltamerge
-from deltamerge.commands.rows import replacing
+from deltamerge.commands.rows import dml, replacing
 from deltamerge.commands.rows import write as write_module
 from deltamerge.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
 from deltamerge.log.replay.table import open_log
 from deltamerge.merge import line
 from deltamerge.spark.read.snapshot import newest_frame, snapshot_frame
 from deltamerge.spark.read.unread import version_read
+from deltamerge.statements import update
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import conf, content, make, version
 from tests.stores.paths import StorePath
@@ -101,6 +102,31 @@ def test_what_is_committed_while_it_is_written_is_a_conflict(
         ):
             WRITES[write](deltamerge.read(spark, str(path)), path)
     assert content(spark, path) == [*ROWS, (9, "x")]
+
+
+def test_values_that_a_statement_reads_are_those_of_its_version(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    make(spark, path, SCHEMA, ROWS)
+
+    def late(*given: Any) -> Any:
+        other_writer(spark, path)
+        return dml.update_rows(*given)
+
+    monkeypatch.setattr(update, "update_rows", late)
+    with pytest.raises(ConcurrentAppendException, match=READ_AGAIN):
+        deltamerge.sql(spark, f"UPDATE delta.`{path}` SET id = (SELECT max(id) FROM delta.`{path}`) WHERE id = 1")
+    assert content(spark, path) == [*ROWS, (9, "x")]
+
+
+def test_a_history_of_its_own_rows_is_not_computed_again(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = make(spark, path, f"{SCHEMA}, valid_from int, valid_to int", [(1, "a", 1, None)])
+    changes = table.toDF().selectExpr("t.id", "concat(t.p, '+') p", "5 at")
+    table.update("id = 1", {"p": "'b'"})
+    with conf(spark, {"spark.deltamerge.conflictRetries": "3"}), pytest.raises(ConcurrentAppendException, match=READ_AGAIN):
+        table.mergeHistory(changes, "id", "at")
 
 
 def test_rows_of_elsewhere_are_appended_beside_other_commits(

@@ -114,6 +114,9 @@ def test_what_cannot_be_is_refused_before_the_query_starts(spark: SparkSession, 
     with pytest.raises(StreamingQueryException, match="DELTA_METADATA_MISMATCH"):
         writer(rows, tmp_path).start(path).awaitTermination()
     assert content(spark, tmp_path / "t") == [(1,)]
+    known = rows.join(spark.read.format("delta").load(path), "id", "left_anti").select("id")
+    with pytest.raises(AnalysisException, match=r"(?s)DELTAMERGE_STREAM_READS_ITS_TABLE.*foreachBatch"):
+        writer(known, tmp_path).start(path)
 
 
 def test_a_batch_is_written_only_for_a_query_that_is_known(spark: SparkSession, tmp_path: Path) -> None:

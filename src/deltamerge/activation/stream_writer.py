@@ -17,12 +17,14 @@ from deltamerge.commands.table.create_named import CreateNamed, check_listed, cr
 from deltamerge.commands.table.definition import TableDefinition
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.exceptions import catchable
+from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType, is_void
 from deltamerge.protocol.table.evolution import nullable
 from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
+from deltamerge.spark.read.unread import version_read
 from deltamerge.spark.session.adapter import is_connect
 from deltamerge.spark.session.attributes import attribute_parts
-from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark, shown_schema
 from deltamerge.spark.session.settings import setting
 from deltamerge.spark.session.storage import open_table
@@ -171,6 +173,8 @@ class WritingStream(Telling):
         if _has_void(from_spark(self.deltamerge_frame.schema)):
             message = "A stream can't write columns that have no type (void) into a Delta table."
             raise AnalysisError("DELTA_NULL_SCHEMA_IN_STREAMING_WRITE", message, hint="Cast them: F.lit(None).cast('string').")
+        if location:
+            _check_not_read(self.deltamerge_frame, open_table(spark, location, told.stores))
         checkpoint = _checkpoint(spark, told, self.deltamerge_query)
         if is_connect(spark):
             open_table(spark, checkpoint)  # it says the query's id there: refused here if it can't be read
@@ -180,6 +184,17 @@ class WritingStream(Telling):
         super().option(_CHECKPOINT, sink.checkpoint)
         super().foreachBatch(sink)  # type: ignore[misc]
         return super().start()  # type: ignore[misc]
+
+
+def _check_not_read(frame: Frame, log: DeltaLog) -> None:
+    """Raise AnalysisError for a stream with rows of the table that it writes: all batches would have them of one version."""
+    if version_read(frame, log.store) is not None:
+        raise AnalysisError(
+            "DELTAMERGE_STREAM_READS_ITS_TABLE",
+            f"The stream into {log.store.url} is joined with a DataFrame of this table, which would keep its version.",
+            parameters={"tableName": log.store.url},
+            hint="Use foreachBatch, and read the table in the function, for each batch anew.",
+        )
 
 
 def _request(told: Told) -> WriteRequest:

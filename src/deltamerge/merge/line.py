@@ -84,7 +84,7 @@ def merge(
         check_names(spark)
         check_sizes(spark)
         started, budgets, spec = time.perf_counter(), current_budgets(), with_transaction(spark, spec)
-        if source is None and spec.source_at is None:
+        if source is None:
             spec = _with_version(spec, table)
         given, rereads, tries = source, None, _Tries(retries_of(spark, spec), budgets.lost_sources)
         while True:
@@ -212,8 +212,8 @@ class _Tries:
 
 def _with_version(spec: MergeSpec, table: DeltaLog) -> MergeSpec:
     """The specification with the version of the target that its source reads: with these rows it can't run again."""
-    version = version_read(spec.source, table.store)
-    return spec if version is None else replace(spec, source_version=version, retries=0)
+    versions = [version for version in (spec.source_version, version_read(spec.source, table.store)) if version is not None]
+    return replace(spec, source_version=min(versions), retries=0) if versions else spec
 
 
 def _was_merged(spec: MergeSpec, snapshot: Snapshot) -> bool:

@@ -6,7 +6,7 @@ A table named as delta.`path` is read by this library wherever it stands in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.statement.clauses import Assignment, Clause, MergeSpec
@@ -37,6 +37,7 @@ def bind(spark: Session, statement: Statement, views: TableViews) -> BoundStatem
         return views.expression(text, statement.ctes)
 
     source, source_name = _source(spark, statement, views)
+    table = open_table(spark, target.location)
     spec = MergeSpec(
         source,
         ready(statement.condition),
@@ -45,7 +46,7 @@ def bind(spark: Session, statement: Statement, views: TableViews) -> BoundStatem
         source_name if statement.source_alias is None else (statement.source_alias,),
         statement.with_schema_evolution or None,
     )
-    return BoundStatement(open_table(spark, target.location), spec)
+    return BoundStatement(table, replace(spec, source_version=views.version_read(table.store)))
 
 
 def _source(spark: Session, statement: Statement, views: TableViews) -> tuple[Frame, tuple[str, ...]]:

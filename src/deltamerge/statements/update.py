@@ -39,7 +39,8 @@ class Update:
                 return views.expression(text, self.ctes)
 
             condition = None if self.condition is None else ready(self.condition)
-            metrics = update_rows(spark, log, assignments_of(self.assignments, ready), condition, qualifier)
+            assignments = assignments_of(self.assignments, ready)
+            metrics = update_rows(spark, log, assignments, condition, qualifier, views.version_read(log.store))
         return one_row(spark, {"num_affected_rows": metrics.get("numUpdatedRows", 0)})
 
 

@@ -38,13 +38,19 @@ def update_rows(
     assignments: tuple[Assignment, ...],
     condition: Expression | None,
     name: tuple[str, ...] = (),
+    read: int | None = None,
 ) -> Mapping[str, int]:
-    """Set columns of the rows for which `condition` is true; as `delete_rows`."""
-    return _run(spark, table, Clause(ClauseKind.MATCHED, Action.UPDATE, assignments=assignments), condition, name)
+    """Set columns of the rows for which `condition` is true; as `delete_rows`. Values may have `read` a version of the table."""
+    return _run(spark, table, Clause(ClauseKind.MATCHED, Action.UPDATE, assignments=assignments), condition, name, read)
 
 
 def _run(
-    spark: Session, table: DeltaLog, clause: Clause, condition: Expression | None, name: tuple[str, ...]
+    spark: Session,
+    table: DeltaLog,
+    clause: Clause,
+    condition: Expression | None,
+    name: tuple[str, ...],
+    read: int | None = None,
 ) -> Mapping[str, int]:
     source = single_row(spark)
     spec = MergeSpec(
@@ -53,7 +59,9 @@ def _run(
         (clause,),
         name,
         with_schema_evolution=False,
+        retries=None if read is None else 0,
         derives_deletes=clause.action is Action.DELETE,
+        source_version=read,
     )
     parameters = {"predicate": json.dumps([] if condition is None else [condition.text])}
 

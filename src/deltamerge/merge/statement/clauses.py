@@ -84,7 +84,7 @@ class MergeSpec:
     vectors, where these tell them. `skips_unchanged` leaves rows alone that an UPDATE would leave as they are.
     `source_at` makes the rows to merge, with the columns of `source`, from the snapshot that they are merged into, once for each
     run; without it `source` has them, whatever the snapshot. `source_version` is the version of the target from which rows of the
-    source were read, if any were: nothing that was committed since may be lost.
+    source or values were read, if any were: nothing that was committed since may be lost.
     """
 
     source: Frame

@@ -12,8 +12,10 @@ from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.queries import NO_SOURCE, query_frame
 from deltamerge.spark.read.catalog import NamedTable, source_named
 from deltamerge.spark.read.travel import table_at
+from deltamerge.spark.read.unread import version_read
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.sql.tables import StandIn, TableName, tables_in, with_ctes, with_stand_ins
+from deltamerge.storage import Store
 
 
 class TableViews:
@@ -57,6 +59,11 @@ class TableViews:
             frame.createOrReplaceTempView(name)
         self.frames[name] = frame
         return name
+
+    def version_read(self, store: Store) -> int | None:
+        """The oldest version of the table at `store` that is read by what stands for tables; None where none is."""
+        versions = (version_read(frame, store) for frame in self.frames.values())
+        return min((version for version in versions if version is not None), default=None)
 
     def named(self, text: str, unread: bool = False) -> str:
         """The text with a view in place of each delta.`path`, and of each Delta table at a version or time.
