@@ -167,7 +167,10 @@ def test_nothing_is_kept_by_a_tables_name(active: SparkSession, small: str) -> N
     assert not catalog.isCached(small)
     assert active.sql(f"REFRESH TABLE {small}").columns == active.sql(f"UNCACHE TABLE {small}").columns == []
     catalog.refreshTable(small)
+    active.table(small).cache()
+    assert catalog.isCached(small)
     catalog.uncacheTable(small)
+    assert not catalog.isCached(small)
     for action in (lambda: active.sql("UNCACHE TABLE made_nix").collect(), lambda: catalog.refreshTable("made_nix")):
         assert condition(action) == "TABLE_OR_VIEW_NOT_FOUND"
 

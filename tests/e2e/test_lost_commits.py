@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from deltamerge.exceptions import ConcurrentAppendException, ConcurrentDeleteRea
 from deltamerge.log.replay.table import open_log
 from deltamerge.merge import line
 from deltamerge.spark.read.snapshot import newest_frame, snapshot_frame
-from deltamerge.spark.read.unread import version_read
+from deltamerge.spark.read.unread import frame_read
 from deltamerge.statements import update
+from deltamerge.storage import Store
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import conf, content, make, version
 from tests.stores.paths import StorePath
@@ -26,6 +28,11 @@ from tests.stores.paths import StorePath
 SCHEMA = "id int, p string"
 ROWS = [(1, "a"), (2, "b")]
 READ_AGAIN = r"(?s)committed version 1 .*Read the table again"
+
+
+def version_read(frame: DataFrame, store: Store) -> int | None:
+    read = frame_read(frame, store)
+    return None if read is None else read.version
 
 
 def other_writer(spark: SparkSession, path: Path) -> None:
@@ -55,7 +62,9 @@ def insert(frame: DataFrame, path: Path) -> None:
 WRITES: dict[str, Callable[[DataFrame, Path], object]] = {
     "append": lambda frame, path: deltamerge.write(frame, str(path), "append"),
     "overwrite": lambda frame, path: deltamerge.write(frame, str(path), "overwrite"),
-    "replace": lambda frame, path: deltamerge.write(frame.where("p = 'a'"), str(path), "overwrite", replace_where="p = 'a'"),
+    "replace": lambda frame, path: deltamerge.write(
+        frame.where("lower(p) = 'a'"), str(path), "overwrite", replace_where="p = 'a'"
+    ),
     "dynamic": lambda frame, path: deltamerge.write(frame, str(path), "overwrite", partition_overwrite="dynamic"),
     "insert": insert,
     "merge": merge,
@@ -147,6 +156,28 @@ def test_rows_of_elsewhere_are_appended_beside_other_commits(
     assert DeltaTable.forPath(spark, str(path)).history(1).collect()[0]["isBlindAppend"]
     assert deltamerge.write(deltamerge.read(spark, str(path), 0), str(path), "overwrite") == 3  # asked for
     assert content(spark, path) == ROWS
+
+
+def test_what_filters_leave_out_is_not_missed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, day = tmp_path / "t", "day = '2024-01-01'"
+    schema, rows = "id int, day date", [(1, date(2024, 1, 1)), (2, date(2024, 1, 2))]
+    make(spark, path, schema, rows, partition_by=["day"])
+    frame = deltamerge.read(spark, str(path)).where(day).selectExpr("id + 10 AS id", "day")
+    make(spark, path, schema, [(3, date(2024, 1, 2))])
+    original = replacing.written
+
+    def late(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(replacing, "written", original)
+        make(spark, path, schema, [(4, date(2024, 1, 3))])
+        return original(*given, **named)
+
+    monkeypatch.setattr(replacing, "written", late)
+    assert deltamerge.write(frame, str(path), "overwrite", replace_where=day) == 3
+    assert [row[0] for row in content(spark, path)] == [2, 3, 4, 11]
+    frame = deltamerge.read(spark, str(path)).where(day)
+    DeltaTable.forPath(spark, str(path)).delete("id = 11")
+    with pytest.raises(ConcurrentDeleteReadException, match="Read the table again"):
+        deltamerge.write(frame, str(path), "append")
 
 
 def test_only_data_is_missed(spark: SparkSession, tmp_path: Path) -> None:

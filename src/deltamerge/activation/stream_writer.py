@@ -21,7 +21,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType, is_void
 from deltamerge.protocol.table.evolution import nullable
 from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
-from deltamerge.spark.read.unread import version_read
+from deltamerge.spark.read.unread import frame_read
 from deltamerge.spark.session.adapter import is_connect
 from deltamerge.spark.session.attributes import attribute_parts
 from deltamerge.spark.session.frames import Frame, Session
@@ -188,7 +188,7 @@ class WritingStream(Telling):
 
 def _check_not_read(frame: Frame, log: DeltaLog) -> None:
     """Raise AnalysisError for a stream with rows of the table that it writes: all batches would have them of one version."""
-    if version_read(frame, log.store) is not None:
+    if frame_read(frame, log.store) is not None:
         raise AnalysisError(
             "DELTAMERGE_STREAM_READS_ITS_TABLE",
             f"The stream into {log.store.url} is joined with a DataFrame of this table, which would keep its version.",

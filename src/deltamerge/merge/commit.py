@@ -103,12 +103,12 @@ def _read_set(outcome: MergeOutcome) -> ReadSet:
     """A merge has read the files that it opened, and would have read any file that its pruning lets through."""
     files = outcome.work.files
     txn_id = outcome.work.logical.resolved.spec.txn_id
-    read = ReadSet(
+    return ReadSet(
         keys=frozenset(file_keys(files.table).to_pylist()),
         would_read=files.would_read,
         app_ids=frozenset() if txn_id is None else frozenset([txn_id.application]),
+        frame=outcome.work.logical.resolved.spec.source_read,
     )
-    return read if outcome.work.logical.resolved.spec.source_version is None else read.with_frame
 
 
 def _parameters(outcome: MergeOutcome) -> dict[str, str]:

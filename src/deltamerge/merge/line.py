@@ -35,7 +35,7 @@ from deltamerge.merge.settings import (
     with_transaction,
 )
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
-from deltamerge.spark.read.unread import version_read
+from deltamerge.spark.read.unread import all_read, frame_read
 from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import known_settings, pads_chars
@@ -85,14 +85,14 @@ def merge(
         check_sizes(spark)
         started, budgets, spec = time.perf_counter(), current_budgets(), with_transaction(spark, spec)
         if source is None:
-            spec = _with_version(spec, table)
+            spec = _with_reading(spec, table)
         given, rereads, tries = source, None, _Tries(retries_of(spark, spec), budgets.lost_sources)
         while True:
             snapshot = table.snapshot()
             if _was_merged(spec, snapshot):
                 done = None
                 break
-            check_unread(snapshot, spec.source_version)
+            check_unread(snapshot, spec.source_read)
             tell("resolving names and types")
             try:
                 logical = planned(spark, snapshot, spec, rereads)
@@ -210,10 +210,10 @@ class _Tries:
         return replace(self, conflicts=self.conflicts - 1)
 
 
-def _with_version(spec: MergeSpec, table: DeltaLog) -> MergeSpec:
-    """The specification with the version of the target that its source reads: with these rows it can't run again."""
-    versions = [version for version in (spec.source_version, version_read(spec.source, table.store)) if version is not None]
-    return replace(spec, source_version=min(versions), retries=0) if versions else spec
+def _with_reading(spec: MergeSpec, table: DeltaLog) -> MergeSpec:
+    """The specification with what its source has read of the target: with these rows it can't run again."""
+    read = all_read((spec.source_read, frame_read(spec.source, table.store)))
+    return spec if read is None else replace(spec, source_read=read, retries=0)
 
 
 def _was_merged(spec: MergeSpec, snapshot: Snapshot) -> bool:

@@ -46,7 +46,7 @@ def bind(spark: Session, statement: Statement, views: TableViews) -> BoundStatem
         source_name if statement.source_alias is None else (statement.source_alias,),
         statement.with_schema_evolution or None,
     )
-    return BoundStatement(table, replace(spec, source_version=views.version_read(table.store)))
+    return BoundStatement(table, replace(spec, source_read=views.read_of(table.store)))
 
 
 def _source(spark: Session, statement: Statement, views: TableViews) -> tuple[Frame, tuple[str, ...]]:

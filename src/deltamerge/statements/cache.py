@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
-from deltamerge.spark.read.snapshot import snapshot_frame
-from deltamerge.spark.read.travel import snapshot_at
+from deltamerge.spark.read.travel import table_at
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import no_rows
 from deltamerge.spark.sql.reader import Reader
@@ -27,7 +26,7 @@ def newest_frame(spark: Session, name: tuple[str, ...]) -> Frame | None:
         return None
     if not isinstance(found, NamedTable) or found.is_read_by_spark:
         return None
-    return snapshot_frame(spark, snapshot_at(spark, found.location))
+    return table_at(spark, found.location)
 
 
 def not_cached(name: tuple[str, ...]) -> AnalysisError:

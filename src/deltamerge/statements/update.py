@@ -40,7 +40,7 @@ class Update:
 
             condition = None if self.condition is None else ready(self.condition)
             assignments = assignments_of(self.assignments, ready)
-            metrics = update_rows(spark, log, assignments, condition, qualifier, views.version_read(log.store))
+            metrics = update_rows(spark, log, assignments, condition, qualifier, views.read_of(log.store))
         return one_row(spark, {"num_affected_rows": metrics.get("numUpdatedRows", 0)})
 
 

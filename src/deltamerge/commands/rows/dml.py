@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 
 from deltamerge.commands.layout.auto_compact import compact_after_changes
+from deltamerge.log.commit.conflict import FrameRead
 from deltamerge.log.commit.transaction import Committed
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import Operation, commit_outcome
@@ -38,9 +39,9 @@ def update_rows(
     assignments: tuple[Assignment, ...],
     condition: Expression | None,
     name: tuple[str, ...] = (),
-    read: int | None = None,
+    read: FrameRead | None = None,
 ) -> Mapping[str, int]:
-    """Set columns of the rows for which `condition` is true; as `delete_rows`. Values may have `read` a version of the table."""
+    """Set columns of the rows for which `condition` is true; as `delete_rows`. Values may have `read` the table."""
     return _run(spark, table, Clause(ClauseKind.MATCHED, Action.UPDATE, assignments=assignments), condition, name, read)
 
 
@@ -50,7 +51,7 @@ def _run(
     clause: Clause,
     condition: Expression | None,
     name: tuple[str, ...],
-    read: int | None = None,
+    read: FrameRead | None = None,
 ) -> Mapping[str, int]:
     source = single_row(spark)
     spec = MergeSpec(
@@ -61,7 +62,7 @@ def _run(
         with_schema_evolution=False,
         retries=None if read is None else 0,
         derives_deletes=clause.action is Action.DELETE,
-        source_version=read,
+        source_read=read,
     )
     parameters = {"predicate": json.dumps([] if condition is None else [condition.text])}
 

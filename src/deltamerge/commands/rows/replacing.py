@@ -52,7 +52,7 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
         txn_id=request.txn_id,
         retries=None if plan.read is None else 0,
         derives_deletes=True,
-        source_version=plan.read,
+        source_read=plan.read,
     )
 
     def finish(outcome: MergeOutcome, timing: Timing) -> Committed | None:

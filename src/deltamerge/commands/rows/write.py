@@ -155,8 +155,8 @@ def _written(plan: WritePlan, log: DeltaLog, head: Sequence[Action] = ()) -> Com
         replaced = gone.metrics if request.overwrites and snapshot.version >= 0 else {}
         metrics = {**files.metrics, **replaced} if request.batch is None else _of_batch(files, gone)
         txn_id = request.txn_id
-        read = gone.read if plan.read is None else gone.read.with_frame
-        read = read if txn_id is None else replace(read, app_ids=frozenset([txn_id.application]))
+        apps = frozenset() if txn_id is None else frozenset([txn_id.application])
+        read = replace(gone.read, app_ids=apps, frame=plan.read)
         actions = [*txn_actions(txn_id), *head, *gone.removed, *actions_of(plan, files)]
         proposal = Proposal(plan.operation, actions, read, plan.parameters, metrics, request.user_metadata, engine_name(spark))
         committed = commit(snapshot, proposal)

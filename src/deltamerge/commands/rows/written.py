@@ -13,6 +13,7 @@ from functools import cached_property
 from deltamerge.commands.rows.request import DYNAMIC, STATIC, WriteRequest
 from deltamerge.commands.rows.schema import check_clustering, metadata_after
 from deltamerge.errors import InvalidArgumentError
+from deltamerge.log.commit.conflict import FrameRead
 from deltamerge.log.commit.transaction import check_removable
 from deltamerge.log.commit.unread import check_unread
 from deltamerge.log.replay.load import check_sound
@@ -24,7 +25,7 @@ from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.identity import Identity, identity_columns, unnamed, with_marks
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
-from deltamerge.spark.read.unread import version_read
+from deltamerge.spark.read.unread import frame_read
 from deltamerge.spark.session.file_sizes import gathering, gathers_rows
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
@@ -47,8 +48,7 @@ class WritePlan:
 
     `identities` are the columns that are numbered. Rows must meet `extra` checks beside the table's own. `merges` and `dynamic`
     say whether the schema may evolve, and whether only partitions that get rows are overwritten; `gathers` whether rows are put
-    together before they are written, so that they come to few files. `read` is the version of the table from which rows of the
-    frame were read, if any were.
+    together before they are written, so that they come to few files. `read` is what the frame has read of the table, if it has.
     """
 
     frame: Frame = field(repr=False)
@@ -60,7 +60,7 @@ class WritePlan:
     merges: bool = False
     dynamic: bool = False
     gathers: bool = False
-    read: int | None = None
+    read: FrameRead | None = None
 
     @cached_property
     def constraints(self) -> TableConstraints:
@@ -152,7 +152,7 @@ def planned(frame: Frame, snapshot: Snapshot, request: WriteRequest) -> WritePla
     if not request.new_schema:
         check_clustering(snapshot, request)
     dynamic = _is_dynamic(spark, after, request)
-    gathers, read = gathered(spark, after, request), version_read(frame, snapshot.store)
+    gathers, read = gathered(spark, after, request), frame_read(frame, snapshot.store)
     plan = WritePlan(frame, snapshot, after, request, numbered(frame, after), (), merges, dynamic, gathers, read)
     check_rows(plan)
     check_unread(snapshot, read)

@@ -39,7 +39,7 @@ from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
 from deltamerge.spark.expressions.generated import check_generated
 from deltamerge.spark.read.feed import check_feed_columns
-from deltamerge.spark.read.unread import version_read
+from deltamerge.spark.read.unread import frame_read
 from deltamerge.spark.session.adapter import names_of_settings, read_settings
 from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
@@ -178,9 +178,9 @@ def _check_expressions(spark: Session, table: Settled) -> None:
 
 def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settled, before: Snapshot | None) -> int:
     empty = Snapshot(log.store, -1, 0, table.protocol, table.metadata, FileSet())
-    version = None if before is None or request.query is None else version_read(request.query, log.store)
+    frame = None if before is None or request.query is None else frame_read(request.query, log.store)
     if before is not None:
-        check_unread(before, version)
+        check_unread(before, frame)
     added = [] if request.query is None else _written(request.query, empty)
     old = [] if before is None else list(add_files(before.files.table()))
     now = int(time.time() * 1000)
@@ -193,7 +193,7 @@ def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settl
         *(file.removed(now) for file in old),
         *added,
     ]
-    read = ReadSet() if before is None else ReadSet(whole_table=True, would_read=everything, by_frame=version is not None)
+    read = ReadSet() if before is None else ReadSet(whole_table=True, would_read=everything, frame=frame)
     on = empty if before is None else before
     proposal = Proposal(
         operation=f"{request.creation.value[0]}{'' if request.query is None else ' AS SELECT'}",

@@ -53,7 +53,7 @@ def _info(proposal: Proposal, read: Snapshot, isolation: Isolation, now: int, tx
         "operationParameters": dict(proposal.parameters),
         "readVersion": read.version,
         "isolationLevel": isolation.value,
-        "isBlindAppend": only_adds and proposal.read.would_read is None and not proposal.read.keys,
+        "isBlindAppend": only_adds and proposal.read.is_blind,
         "operationMetrics": {name: str(count) for name, count in proposal.metrics.items()},
         "engineInfo": f"{proposal.engine} deltamerge/{__version__}",
         "txnId": txn_id,

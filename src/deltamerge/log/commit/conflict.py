@@ -6,10 +6,11 @@ Source: delta-spark's ConflictChecker and IsolationLevel.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+import pyarrow as pa
 
 from deltamerge.errors import (
     ConcurrentAppendError,
@@ -23,6 +24,7 @@ from deltamerge.errors import (
 from deltamerge.log.commit.row_ids import ROW_TRACKING
 from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.files import FileSet, Mask
+from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.protocol.table.features import FEATURES, named_features
 
@@ -39,24 +41,35 @@ class Isolation(Enum):
 
 
 @dataclass(frozen=True)
+class FrameRead:
+    """What frames have read of a `version` of a table, which they do not read anew when an operation runs again.
+
+    `has_read` says of files, as a commit adds or removes them, whether rows of some of them may be among what was read, given a
+    snapshot with the table's columns.
+    """
+
+    version: int
+    has_read: Callable[[pa.Table, Snapshot], bool]
+
+
+@dataclass(frozen=True)
 class ReadSet:
     """What a transaction has read: the identities of files, and which other files it would have read.
 
     `would_read` gives a mask over a FileSet; None means that nothing was read, so that nothing new could have been.
-    `whole_table` says that the table was read without any predicate, `by_frame` that a frame has read it, which does not read
-    the new version when the operation runs again.
+    `whole_table` says that the table was read without any predicate. `frame` is what frames have read, of which it has rows.
     """
 
     keys: frozenset[str] = frozenset()
     would_read: Callable[[FileSet], Mask] | None = None
     whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
-    by_frame: bool = False
+    frame: FrameRead | None = None
 
     @property
-    def with_frame(self) -> ReadSet:
-        """The same, of a transaction that also has rows of a frame of the table: which ones is not known."""
-        return replace(self, would_read=everything, whole_table=True, by_frame=True)
+    def is_blind(self) -> bool:
+        """Whether no data was read."""
+        return self.would_read is None and not self.keys and self.frame is None
 
 
 def everything(files: FileSet) -> Mask:
@@ -84,7 +97,7 @@ def check_conflict(
 
     Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation.
     """
-    hint = READ_AGAIN if read.by_frame else _RUN_AGAIN
+    hint = _RUN_AGAIN if read.frame is None else READ_AGAIN
     if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol, metadata)):
         raise conflict(ProtocolChangedError, "DELTA_PROTOCOL_CHANGED", table, winner, "changed the protocol")
     if winner.metadata is not None and (changes_metadata or winner.metadata != metadata):
@@ -96,7 +109,7 @@ def check_conflict(
     if shared:
         cause = f"changed the metadata domain {', '.join(shared)}"
         raise conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
-    if winner.adds.num_rows and read.would_read and _sees_appends(isolation, winner, changes_metadata):
+    if winner.adds.num_rows and read.would_read and sees_appends(isolation, winner, changes_metadata):
         added = FileSet.of(winner.adds)
         if read.whole_table or read.would_read(added).any():
             cause = "added data that this transaction would have read"
@@ -125,7 +138,7 @@ def _binds(name: str, metadata: Metadata) -> bool:
     return feature is None or (not feature.concurrent and feature.active(metadata))
 
 
-def _sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: bool) -> bool:
+def sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: bool) -> bool:
     """Whether files that `winner` added count as data that the transaction missed.
 
     Rows that were only moved come from removed files: those that were read conflict as deleted, the others hold no row

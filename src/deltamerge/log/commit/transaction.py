@@ -23,8 +23,9 @@ from deltamerge.errors import (
     UnsupportedTableError,
 )
 from deltamerge.log.commit.attempt import commit_bytes
-from deltamerge.log.commit.conflict import Isolation, check_conflict
+from deltamerge.log.commit.conflict import Isolation, check_conflict, sees_appends
 from deltamerge.log.commit.proposal import Proposal
+from deltamerge.log.commit.unread import check_frame
 from deltamerge.log.replay.commit_file import parse_commit, read_commit
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.segment import commit_name, commits_after
@@ -153,6 +154,7 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> Snap
             changes_protocol=proposal.has(Protocol),
             domains=proposal.domains,
         )
+        check_frame(proposal.read.frame, winner, current, sees_appends(isolation, winner, proposal.has(Metadata)))
         current = current.advance(winner)
         if winner.protocol is not None:
             check_writable(current.protocol, current.metadata, current.store.url)

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from deltamerge.errors import ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentWriteError, CorruptTableError
-from deltamerge.log.commit.conflict import READ_AGAIN, conflict
+from deltamerge.log.commit.conflict import READ_AGAIN, FrameRead, conflict
 from deltamerge.log.replay.commit_file import CommitFile, has_vanished, read_commits
 from deltamerge.log.replay.segment import all_commits, commit_version
 from deltamerge.log.replay.snapshot import Snapshot
 
 
-def check_unread(snapshot: Snapshot, version: int | None) -> None:
-    """Raise a ConcurrentModificationError where data was committed after `version`, up to the snapshot; None was not read.
-
-    Rows that were only moved, and metadata, are nothing that a reader of `version` has missed.
-    """
-    if version is None or version >= snapshot.version:
+def check_unread(snapshot: Snapshot, read: FrameRead | None) -> None:
+    """Raise a ConcurrentModificationError where data that frames have read was changed between their version and the snapshot."""
+    if read is None or read.version >= snapshot.version:
         return
-    for winner in _since(snapshot, version):
-        if not winner.data_change:
-            continue
-        if winner.adds.num_rows:
-            cause = f"added data after version {version}, from which rows of this transaction were read"
-            raise conflict(ConcurrentAppendError, "DELTA_CONCURRENT_APPEND", snapshot.store.url, winner, cause, READ_AGAIN)
-        cause = f"deleted data after version {version}, from which rows of this transaction were read"
-        raise conflict(ConcurrentDeleteReadError, "DELTA_CONCURRENT_DELETE_READ", snapshot.store.url, winner, cause, READ_AGAIN)
+    winners = _since(snapshot, read.version)
+    if any(winner.metadata is not None for winner in winners):  # columns may have had other names
+        read = FrameRead(read.version, lambda *_: True)
+    for winner in winners:
+        check_frame(read, winner, snapshot)
+
+
+def check_frame(read: FrameRead | None, winner: CommitFile, snapshot: Snapshot, sees_appends: bool = True) -> None:
+    """Raise a ConcurrentModificationError where a commit has changed data that frames have read of a table with these columns.
+
+    Rows that were only moved, and metadata, are nothing that a frame has missed.
+    """
+    if read is None or not winner.data_change:
+        return
+    since = f"data after version {read.version}, from which rows of this transaction were read"
+    url = snapshot.store.url
+    if sees_appends and read.has_read(winner.adds, snapshot):
+        raise conflict(ConcurrentAppendError, "DELTA_CONCURRENT_APPEND", url, winner, f"added {since}", READ_AGAIN)
+    if read.has_read(winner.removes, snapshot):
+        raise conflict(ConcurrentDeleteReadError, "DELTA_CONCURRENT_DELETE_READ", url, winner, f"deleted {since}", READ_AGAIN)
 
 
 def _since(snapshot: Snapshot, version: int) -> list[CommitFile]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from deltamerge.errors import AnalysisError
+from deltamerge.log.commit.conflict import FrameRead
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.expression import Expression
@@ -83,8 +84,8 @@ class MergeSpec:
     `derives_deletes` leaves it to the readers of the change data feed to derive deletes from removed files and deletion
     vectors, where these tell them. `skips_unchanged` leaves rows alone that an UPDATE would leave as they are.
     `source_at` makes the rows to merge, with the columns of `source`, from the snapshot that they are merged into, once for each
-    run; without it `source` has them, whatever the snapshot. `source_version` is the version of the target from which rows of the
-    source or values were read, if any were: nothing that was committed since may be lost.
+    run; without it `source` has them, whatever the snapshot. `source_read` is what the source or values have read of the target,
+    if they have: nothing that was committed since may be lost.
     """
 
     source: Frame
@@ -102,7 +103,7 @@ class MergeSpec:
     skips_unchanged: bool = False
     source_at: Callable[[Snapshot], Frame] | None = None
     source_named: frozenset[str] | None = None
-    source_version: int | None = None
+    source_read: FrameRead | None = None
 
     def of(self, kind: ClauseKind) -> tuple[Clause, ...]:
         """The clauses about one kind of rows, in order."""

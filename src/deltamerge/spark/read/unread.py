@@ -10,13 +10,21 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable
 
+import pyarrow as pa
+
+from deltamerge.log.commit.conflict import FrameRead
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.spark.session.adapter import aliases_within
+from deltamerge.spark.read.partitions_read import may_have_read
+from deltamerge.spark.session.adapter import aliases_within, analyzed_plan
 from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.session.plan_filters import comparisons_above
+from deltamerge.spark.session.settings import settings
 from deltamerge.storage import Store
 
 _MARK = "__deltamerge_read"
+_UNABRIDGED = {"spark.sql.debug.maxToStringFields": "100000"}
 
 
 def mark_of(snapshot: Snapshot) -> str:
@@ -24,13 +32,36 @@ def mark_of(snapshot: Snapshot) -> str:
     return f"{_MARK}_{_place(snapshot.store)}_{snapshot.version}"
 
 
-def version_read(frame: Frame, store: Store) -> int | None:
-    """The oldest version of the table at `store` from which rows of a frame are read; None where none are.
+def frame_read(frame: Frame, store: Store) -> FrameRead | None:
+    """What a frame has read of the table at `store`, by the oldest version from which its rows come; None for nothing.
 
     What was asked for by its version or time counts as no reading.
     """
-    found = re.findall(rf"\b{_MARK}_{_place(store)}_(\d+)\b", aliases_within(frame, _MARK))
-    return min(map(int, found), default=None)
+    alias = rf"{_MARK}_{_place(store)}_(\d+)"
+    versions = [int(version) for version in re.findall(rf"\b{alias}\b", aliases_within(frame, _MARK))]
+    if not versions:
+        return None
+
+    def has_read(files: pa.Table, snapshot: Snapshot) -> bool:
+        if not files.num_rows:
+            return False
+        with settings(frame.sparkSession, _UNABRIDGED):
+            places = comparisons_above(analyzed_plan(frame), alias)
+        return may_have_read(places, files, snapshot)
+
+    return FrameRead(min(versions), has_read)
+
+
+def all_read(reads: Iterable[FrameRead | None]) -> FrameRead | None:
+    """What several frames have read together."""
+    found = [read for read in reads if read is not None]
+    if len(found) < 2:
+        return found[0] if found else None
+
+    def has_read(files: pa.Table, snapshot: Snapshot) -> bool:
+        return any(read.has_read(files, snapshot) for read in found)
+
+    return FrameRead(min(read.version for read in found), has_read)
 
 
 def _place(store: Store) -> str:

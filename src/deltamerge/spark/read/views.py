@@ -7,12 +7,13 @@ from types import TracebackType
 from typing import Self
 
 from deltamerge.errors import AnalysisError
+from deltamerge.log.commit.conflict import FrameRead
 from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.queries import NO_SOURCE, query_frame
 from deltamerge.spark.read.catalog import NamedTable, source_named
 from deltamerge.spark.read.travel import table_at
-from deltamerge.spark.read.unread import version_read
+from deltamerge.spark.read.unread import all_read, frame_read
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.sql.tables import StandIn, TableName, tables_in, with_ctes, with_stand_ins
 from deltamerge.storage import Store
@@ -60,10 +61,9 @@ class TableViews:
         self.frames[name] = frame
         return name
 
-    def version_read(self, store: Store) -> int | None:
-        """The oldest version of the table at `store` that is read by what stands for tables; None where none is."""
-        versions = (version_read(frame, store) for frame in self.frames.values())
-        return min((version for version in versions if version is not None), default=None)
+    def read_of(self, store: Store) -> FrameRead | None:
+        """What is read of the table at `store` by what stands for tables; None for nothing."""
+        return all_read(frame_read(frame, store) for frame in self.frames.values())
 
     def named(self, text: str, unread: bool = False) -> str:
         """The text with a view in place of each delta.`path`, and of each Delta table at a version or time.
