@@ -19,6 +19,7 @@ from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.exceptions import DeltaCommitStateUnknownException, DeltaStorageException
 from deltamerge.log.replay.segment import commit_name
 from deltamerge.log.replay.table import open_log
+from deltamerge.spark.session.adapter import extended_plan
 from deltamerge.spark.session.jobs import in_process
 from deltamerge.spark.session.storage import store_settings
 from deltamerge.storage import ObjectInfo, open_store
@@ -310,3 +311,28 @@ def test_a_missing_data_file_is_named(spark: SparkSession, server: S3Server, buc
     merge = DeltaTable.forPath(spark, place).alias("t").merge(frame(spark, ROWS).alias("s"), "t.id = s.id")
     with pytest.raises(DeltaStorageException, match=name.rpartition("/")[2]):
         merge.whenMatchedUpdateAll().execute()
+
+
+@pytest.mark.connect
+def test_a_table_is_read_as_a_stream(
+    spark: SparkSession, server: S3Server, bucket: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """By credentials that only the reader is given. No plan and no checkpoint has them, nor the source's name."""
+    place, checkpoint = f"s3a://{bucket}/some tables/t", tmp_path_factory.mktemp("checkpoint")
+    given = {name.removeprefix("spark.hadoop."): value for name, value in server.settings.items()}
+    for rows in (ROWS[:2], ROWS[2:]):
+        deltamerge.write(frame(spark, rows), place, mode="append", partition_by=["p"], storage_options=server.options)
+    deltamerge.activate(spark)
+    try:
+        rows = spark.readStream.format("delta").options(**given).load(place)
+    finally:
+        deltamerge.deactivate(spark)
+    query = rows.writeStream.format("memory").queryName("streamed").option("checkpointLocation", str(checkpoint))
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert content(spark.table("streamed")) == ROWS
+    spark.catalog.dropTempView("streamed")
+    told = [extended_plan(rows), str(query.recentProgress), str(query.lastProgress)]
+    told += [file.read_text("utf-8", "replace") for file in checkpoint.rglob("*") if file.is_file()]
+    assert "reservoirVersion" in "".join(told)
+    assert not [text for text in told if SECRET in text or KEY_ID in text or TOKEN in text]

@@ -26,6 +26,16 @@ HISTORIES: dict[str, tuple[str, ...]] = {
         "INSERT INTO {t} VALUES (5, 'c')",
     ),
     "columns": ("ALTER TABLE {t} ADD COLUMN x INT", "INSERT INTO {t} VALUES (5, 'c', 50)"),
+    "renames": ("ALTER TABLE {t} RENAME COLUMN id TO n", "INSERT INTO {t} VALUES (5, 'c')"),
+    "drops": ("ALTER TABLE {t} ADD COLUMN x INT", "ALTER TABLE {t} DROP COLUMN x", "INSERT INTO {t} VALUES (5, 'c')"),
+    "widened": ("ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT", "INSERT INTO {t} VALUES (5, 'c')"),
+}
+MAPPED = {"delta.columnMapping.mode": "name"}
+PROPERTIES = {
+    "vectors": {"delta.enableDeletionVectors": "true"},
+    "renames": MAPPED,
+    "drops": MAPPED,
+    "widened": {"delta.enableTypeWidening": "true"},
 }
 FROM_START = {"startingVersion": "0"}
 OPTIONS: dict[str, list[dict[str, str]]] = {
@@ -45,6 +55,9 @@ OPTIONS: dict[str, list[dict[str, str]]] = {
         {"readChangeFeed": "true", "maxFilesPerTrigger": "1", **FROM_START},
         {"readChangeFeed": "true"},
     ],
+    "renames": [{}, FROM_START, {"startingVersion": "3"}],
+    "drops": [{}, FROM_START, {"startingVersion": "4"}],
+    "widened": [{}, FROM_START, {"startingVersion": "2"}],
     "columns": [{}, FROM_START, {"startingVersion": "latest"}, {"startingTimestamp": "2999-01-01"}],
 }
 
@@ -82,10 +95,11 @@ def told(
 @pytest.mark.parametrize("history", HISTORIES)
 def test_the_same_stream(spark: SparkSession, tmp_path: Path, history: str) -> None:
     table = f"delta.`{tmp_path / 't'}`"
-    with_vectors = str(history == "vectors").lower()
+    given = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "false", **PROPERTIES.get(history, {})}
+    properties = ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
     spark.sql(
         f"CREATE TABLE {table} (id INT, p STRING) USING delta {'' if history == 'vectors' else 'PARTITIONED BY (p)'} "
-        f"TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = '{with_vectors}')"
+        f"TBLPROPERTIES ({properties})"
     )
     for statement in ("INSERT INTO {t} VALUES (1, 'a'), (2, 'b')", *HISTORIES[history]):
         spark.sql(statement.format(t=table))

@@ -14,7 +14,10 @@ from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MappingMode, mapped_schema, mode_of
 from deltamerge.protocol.table.compatibility import reads
+from deltamerge.protocol.table.features import named_features
 from deltamerge.protocol.table.properties import Properties
+
+_WIDENING = ("typeWidening", "typeWidening-preview")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ def check_metadata(analyzed: Analyzed, other: Analyzed, options: StreamOptions) 
             parameters={"readSchema": analyzed.metadata.schema_string, "incompatibleSchema": metadata.schema_string},
             hint=f"Read the table anew, with another checkpointLocation, from {'a later version' if is_earlier else 'here'} on.",
         )
-    if reads(ours, theirs) and metadata.partition_columns == analyzed.metadata.partition_columns:
+    widened = is_earlier and not named_features(analyzed.protocol).isdisjoint(_WIDENING)
+    if reads(ours, theirs, widened) and metadata.partition_columns == analyzed.metadata.partition_columns:
         return
     is_told = options.start_version is not None or options.start_time is not None
     raise AnalysisError(

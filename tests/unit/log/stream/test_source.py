@@ -234,6 +234,19 @@ def test_a_stream_made_anew_reads_older_files_without_the_new_column(table: Path
     assert batches(stream(table, startingVersion=1)) == [["c", "d", "e", "g"]]
 
 
+def test_a_stream_made_anew_reads_older_files_of_narrower_types(tmp_path: Path) -> None:
+    features = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
+    commit(
+        tmp_path, 0, {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}, metadata(schema_text(id="integer"))
+    )
+    before = stream(tmp_path)
+    at = before.latest(before.start())
+    commit(tmp_path, 1, metadata(schema_text(id="long")), add("g"))
+    assert batches(stream(tmp_path, startingVersion=0)) == [["g"]]
+    with pytest.raises(DeltaMergeError, match="DELTA_SCHEMA_CHANGED_WITH_VERSION"):
+        before.latest(at)
+
+
 MAPPED = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "2"}
 
 
