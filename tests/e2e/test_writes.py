@@ -16,7 +16,7 @@ from deltamerge.commands.rows.request import WriteRequest
 from deltamerge.commands.rows.write import write_table
 from deltamerge.errors import AnalysisError
 from deltamerge.tables import DeltaTable
-from tests.e2e.tables import content, make
+from tests.e2e.tables import conf, content, make
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -156,3 +156,12 @@ def test_rows_of_an_append_only_table_stay(spark: SparkSession, tmp_path: Path) 
         with pytest.raises(UnsupportedOperationException, match="DELTA_CANNOT_MODIFY_APPEND_ONLY"):
             write(spark, tmp_path / "t", [(2,)], "id int", "overwrite", **more)
     assert write(spark, tmp_path / "t", [(2,)], "id int", partition_by=None) == 1
+
+
+def test_a_session_gives_properties_to_new_tables(spark: SparkSession, tmp_path: Path) -> None:
+    path, defaults = str(tmp_path / "t"), "spark.databricks.delta.properties.defaults."
+    with conf(spark, {f"{defaults}checkpointInterval": "7", f"{defaults}enableDeletionVectors": "true"}):
+        deltamerge.write(spark.range(1), path, properties={"delta.checkpointInterval": "8"})
+    (row,) = deltamerge.DeltaTable.forPath(spark, path).detail().collect()
+    assert row.properties == {"delta.checkpointInterval": "8", "delta.enableDeletionVectors": "true"}
+    assert "deletionVectors" in row.tableFeatures

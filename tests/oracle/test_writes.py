@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
+from tests.e2e.tables import conf
 from tests.oracle.engines import copy_table
 from tests.oracle.readers import by_delta_spark, by_deltamerge
 
@@ -119,3 +120,16 @@ def test_both_write_the_same(spark: SparkSession, made: dict[bool, Path], tmp_pa
 def changes(spark: SparkSession, path: Path) -> list[str]:
     frame = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2).load(str(path))
     return sorted(str(row.asDict()) for row in frame.drop("_commit_timestamp").collect())
+
+
+def test_a_session_gives_properties_to_new_tables(spark: SparkSession, tmp_path: Path) -> None:
+    found = {}
+    defaults = "spark.databricks.delta.properties.defaults."
+    asked = {"checkpointInterval": "7", "appendOnly": "true", "minWriterVersion": "4", "feature.deletionVectors": "supported"}
+    with conf(spark, {f"{defaults}{name}": value for name, value in asked.items()}):
+        for name, write in {"theirs": theirs, "ours": ours}.items():
+            path = tmp_path / name
+            write(spark.range(1), path, "append", {}, [])
+            detail = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()[0]
+            found[name] = (detail.properties, sorted(detail.tableFeatures), detail.minReaderVersion, detail.minWriterVersion)
+    assert found["ours"] == found["theirs"]

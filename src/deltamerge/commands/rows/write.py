@@ -39,7 +39,8 @@ from deltamerge.protocol.schema.types import StructType, schema_json
 from deltamerge.protocol.table.actions import Action, DomainMetadata, Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, mode_of
 from deltamerge.protocol.table.evolution import nullable
-from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable, named_features, needed
+from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable, named_features, needed, upgraded
+from deltamerge.protocol.table.known_properties import features_of_properties, is_of_protocol, kept_defaults
 from deltamerge.protocol.table.row_tracking import with_column_names
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.attributes import attribute_parts
@@ -48,6 +49,7 @@ from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.schema import from_spark, shown_schema
 from deltamerge.spark.session.settings import engine_name, known_settings, time_zone
 from deltamerge.spark.session.storage import open_table
+from deltamerge.spark.session.table_defaults import session_defaults
 
 _CLUSTERING = f"{FEATURE_PROPERTY}clustering"
 
@@ -93,25 +95,25 @@ def _committed(frame: Frame, log: DeltaLog, request: WriteRequest) -> Committed 
 
 
 def _created(frame: Frame, log: DeltaLog, request: WriteRequest) -> Committed:
-    schema = nullable(shown_schema(from_spark(frame.schema)))
+    spark, schema = frame.sparkSession, nullable(shown_schema(from_spark(frame.schema)))
     asked = {_CLUSTERING: "supported"} if request.cluster_by else {}
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_json(schema),
         partition_columns=tuple(spelled(schema, name) for name in request.partition_by),
-        configuration={**request.properties, **asked},
+        configuration={**kept_defaults(request.properties, session_defaults(spark)), **request.properties, **asked},
         created_time=int(time.time() * 1000),
     )
     mapped = mode_of(metadata) is not MappingMode.NONE
     check_new_schema(schema, request.partition_by, any_name=mapped)
     check_feed_columns(schema, metadata)
-    protocol = needed(metadata)
+    protocol = upgraded(needed(metadata), features_of_properties(metadata.configuration))
     metadata = _settled(metadata, schema, mapped, protocol)
     empty = Snapshot(log.store, -1, 0, protocol, metadata, FileSet())
     check_writable(protocol, metadata, log.store.url)
     domains = _domains(empty, request)
     empty = replace(empty, domains={domain.domain: domain for domain in domains})
-    gathers = gathered(frame.sparkSession, empty, request)
+    gathers = gathered(spark, empty, request)
     plan = WritePlan(frame, empty, empty, request, merges=request.merge_schema is True, gathers=gathers)
     check_rows(plan)
     return _written(plan, log, [protocol, metadata, *domains])
@@ -119,7 +121,7 @@ def _created(frame: Frame, log: DeltaLog, request: WriteRequest) -> Committed:
 
 def _settled(metadata: Metadata, schema: StructType, mapped: bool, protocol: Protocol) -> Metadata:
     """The metadata as it is committed: all names and ids assigned, without the properties that only chose the protocol."""
-    kept = {key: value for key, value in metadata.configuration.items() if not key.startswith(FEATURE_PROPERTY)}
+    kept = {key: value for key, value in metadata.configuration.items() if not is_of_protocol(key)}
     if mapped:
         schema, highest = assigned(schema)
         kept[MAX_ID] = str(highest)

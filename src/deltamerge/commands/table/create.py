@@ -34,23 +34,21 @@ from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.actions import Action, AddFile
 from deltamerge.protocol.table.constraints import constraints_of
 from deltamerge.protocol.table.evolution import nullable
-from deltamerge.protocol.table.known_properties import checked, defaults_of
+from deltamerge.protocol.table.known_properties import checked
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
 from deltamerge.spark.expressions.generated import check_generated
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.read.unread import frame_read
-from deltamerge.spark.session.adapter import names_of_settings, read_settings
 from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.schema import from_spark, shown_schema
 from deltamerge.spark.session.settings import engine_name, limits_texts, setting
+from deltamerge.spark.session.table_defaults import session_defaults
 from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import write_spec
 from deltamerge.spark.stages.writing import data_frame, laid_out
-
-_DEFAULTS = "spark.databricks.delta.properties.defaults"
 
 
 class Creation(Enum):
@@ -139,13 +137,6 @@ def check_empty(log: DeltaLog) -> None:
             parameters={"tableLocation": store.url},
             hint="Choose another location, or convert the files.",
         )
-
-
-def session_defaults(spark: Session) -> dict[str, str]:
-    """The properties that the session's settings give to each new table. Raises InvalidArgumentError."""
-    names = names_of_settings(spark, f"{_DEFAULTS}.")
-    values = read_settings(spark, names) if names else {}
-    return defaults_of([(name, str(value)) for name, value in values.items() if value is not None], _DEFAULTS)
 
 
 def existing(log: DeltaLog) -> Snapshot | None:

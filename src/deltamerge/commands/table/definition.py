@@ -19,7 +19,7 @@ from deltamerge.protocol.table.actions import DomainMetadata, Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, highest_id, mode_of, without_mapping
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable, named_features, needed, upgraded
-from deltamerge.protocol.table.known_properties import IGNORE_DEFAULTS, features_of_properties, is_of_protocol
+from deltamerge.protocol.table.known_properties import features_of_properties, is_of_protocol, kept_defaults
 from deltamerge.protocol.table.row_tracking import with_column_names
 
 _SUPPORTED = "supported"
@@ -58,7 +58,7 @@ def settled(definition: TableDefinition, defaults: Mapping[str, str], table: str
     `defaults` are properties that the session gives to each new table. A protocol that `before` has is never lowered.
     Raises AnalysisError, UnsupportedTableError for what no table can be, or none that this library writes.
     """
-    kept = {k: v for k, v in defaults.items() if not (_ignores(definition.properties, defaults) and is_of_protocol(k))}
+    kept = kept_defaults(definition.properties, defaults)
     had = {} if before is None else before.metadata.configuration
     asked = {**{key: had[key] for key in _STAYING if key in had}, **kept, **definition.properties}
     schema = without_mapping(definition.columns)
@@ -88,10 +88,6 @@ def settled(definition: TableDefinition, defaults: Mapping[str, str], table: str
     domain = clustering_domain(schema, definition.cluster_by or (), metadata, definition.partition_by)
     clustered = definition.cluster_by is not None or (before is not None and DOMAIN in before.domains)
     return Settled(protocol, metadata, schema, (domain,) if clustered else ())
-
-
-def _ignores(given: Mapping[str, str], defaults: Mapping[str, str]) -> bool:
-    return given.get(IGNORE_DEFAULTS, defaults.get(IGNORE_DEFAULTS, "false")).lower() == "true"
 
 
 def _protocol(metadata: Metadata, definition: TableDefinition, before: Snapshot | None) -> Protocol:

@@ -164,6 +164,12 @@ def defaults_of(settings: Iterable[tuple[str, str]], prefix: str) -> dict[str, s
     return checked({k: v for k, v in given.items() if k in _KNOWN or k.startswith(FEATURE_PROPERTY)})
 
 
+def kept_defaults(given: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """The defaults that a table gets which is given properties: these may say that none of them chooses the protocol."""
+    ignores = given.get(IGNORE_DEFAULTS, defaults.get(IGNORE_DEFAULTS, "false")).lower() == "true"
+    return {key: value for key, value in defaults.items() if not (ignores and is_of_protocol(key))}
+
+
 def features_of_properties(properties: Mapping[str, str]) -> frozenset[str]:
     """The features of the versions that properties ask for."""
     return features_of_versions(int(properties.get(MIN_READER, 1)), int(properties.get(MIN_WRITER, 1)))
