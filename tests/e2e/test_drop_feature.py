@@ -128,6 +128,34 @@ def test_files_of_older_types_are_written_again(spark: SparkSession, tmp_path: P
     assert (id, row.n) == (1, 7)
 
 
+def test_mapped_columns_get_their_names(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    properties = {"delta.columnMapping.mode": "id"}
+    rows = [(id, id % 2, None if id == 3 else (f"s{id}", [id])) for id in range(8)]
+    schema = "id long, `a b` long, s struct<x: string, y: array<int>>"
+    table = make(spark, path, schema, rows, partition_by=["a b"], properties=properties)
+    assert condition_of(spark, path, "columnMapping") == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
+    deltamerge.sql(spark, f"ALTER TABLE delta.`{path}` RENAME COLUMN `a b` TO p")
+    deltamerge.sql(spark, f"ALTER TABLE delta.`{path}` RENAME COLUMN s.x TO z")
+    before, newest = content(spark, path), version(path)
+    table.dropFeatureSupport("columnMapping")
+    assert content(spark, path) == content(spark, path, newest) == before
+    assert "columnMapping" not in features(table)
+    assert by_delta_rs(path, "SELECT id, p, s.z FROM t WHERE p = 1 AND s IS NOT NULL") == [
+        (1, 1, "s1"),
+        (5, 1, "s5"),
+        (7, 1, "s7"),
+    ]
+    table.delete("id = 1")
+    assert len(content(spark, path)) == 7
+
+
+def test_rows_that_keep_ids_keep_mapped_columns(spark: SparkSession, tmp_path: Path) -> None:
+    properties = {"delta.columnMapping.mode": "name", "delta.enableRowTracking": "true"}
+    make(spark, tmp_path / "t", "id long", [(1,)], properties=properties)
+    assert condition_of(spark, tmp_path / "t", "columnMapping") == "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE"
+
+
 def test_a_reorg_writes_single_files_again(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = make(spark, path, "id long, p long", [(id, id % 2) for id in range(8)], partition_by=["p"], vectors=True)

@@ -20,6 +20,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("DELETE FROM {t} WHERE id = 3",),
         ("deletionVectors TRUNCATE HISTORY", "deletionVectors", "checkpointProtection", "checkpointProtection TRUNCATE HISTORY"),
     ),
+    "columnMapping": (
+        "delta.columnMapping.mode = 'name'",
+        ("ALTER TABLE {t} RENAME COLUMN s.n TO m", "ALTER TABLE {t} ADD COLUMN c INT", "ALTER TABLE {t} DROP COLUMN c"),
+        ("columnMapping TRUNCATE HISTORY", "columnMapping"),
+    ),
     "v2Checkpoint": ("delta.checkpointPolicy = 'v2', delta.checkpointInterval = 1", (), ("v2Checkpoint", "v2Checkpoint")),
     "vacuumProtocolCheck": (
         "delta.feature.vacuumProtocolCheck = 'supported'",

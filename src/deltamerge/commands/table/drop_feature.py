@@ -69,8 +69,7 @@ def _removal(before: Snapshot, name: str, truncates: bool) -> tuple[str, Removal
     if found not in names:
         raise _undroppable("DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT", found, "it is not in the table's protocol")
     if found not in REMOVALS:
-        hint = "delta-spark can drop it: it writes all files again." if found == "columnMapping" else None
-        raise _undroppable("DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE", found, "this feature can't be removed here", hint)
+        raise _undroppable("DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE", found, "this feature can't be removed here")
     removal = REMOVALS[found]
     if truncates and removal.in_history is None and found != _PROTECTION:
         raise _undroppable("DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED", found, "it needs no truncated history")

@@ -11,24 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow.compute as pc
 
 from deltamerge.commands.layout.optimize import Optimize, Reorg, optimize_table
 from deltamerge.commands.table.change import Change, commit_change
+from deltamerge.commands.table.unmapped import is_unmapped, remove_mapping
 from deltamerge.errors import AnalysisError
-from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.commit.conflict import ReadSet, everything
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.row_ids import ROW_TRACKING
 from deltamerge.log.commit.transaction import commit
 from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.commit_file import CommitFile
-from deltamerge.log.replay.files import FileSet, Mask, add_files
+from deltamerge.log.replay.files import add_files
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.type_widening import CHANGES, WIDENING
 from deltamerge.protocol.schema.types import StructField, StructType, changed_fields, fields_of, parse_schema, schema_json
 from deltamerge.protocol.table.actions import Action, DeletionVector, DomainMetadata, Metadata, RemoveFile
+from deltamerge.protocol.table.column_mapping import MappingMode, mode_of
 from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.table.row_tracking import COLUMN_NAMES
 from deltamerge.spark.session.frames import Session
@@ -70,11 +71,7 @@ def commit_actions(
 
 def whole() -> ReadSet:
     """All files were read, and any other would have been."""
-    return ReadSet(whole_table=True, would_read=_everything)
-
-
-def _everything(files: FileSet) -> Mask:
-    return np.ones(len(files), np.bool_)
+    return ReadSet(whole_table=True, would_read=everything)
 
 
 def _metadata_of(read: CommitFile | Snapshot) -> Metadata | None:
@@ -228,6 +225,11 @@ REMOVALS: Mapping[str, Removal] = {
         clean=_refuse_constraints,
     ),
     "deletionVectors": Removal(_has_no_vectors, _clean_vectors, _uses_vectors),
+    "columnMapping": Removal(
+        is_clean=lambda s: is_unmapped(s.metadata),
+        clean=remove_mapping,
+        in_history=lambda read: (found := _metadata_of(read)) is not None and mode_of(found) is not MappingMode.NONE,
+    ),
     "v2Checkpoint": Removal(
         is_clean=lambda s: not _asks_for_v2(s.metadata),
         clean=lambda spark, log: _with(spark, log, {_POLICY: "classic"}),
