@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -25,6 +27,8 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
     path = tmp_path / "t"
     make(spark, path, "id int, n int", [(1, 10)], properties={"delta.enableChangeDataFeed": "true"})
     make(spark, path, "id int, n int", [(2, 20), (3, 30)])
+    (tmp_path / "t_raw").mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "t_raw" / "x.parquet")
     changes = spark.createDataFrame([(2, 21), (3, 31)], "id int, n int")
     changes.createOrReplaceTempView("changes")
     (time,) = DeltaTable.forPath(spark, str(path)).history(1).selectExpr("string(timestamp)").first()

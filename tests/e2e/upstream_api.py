@@ -79,11 +79,13 @@ CALLS: dict[str, tuple[Call, ...]] = {
         sql("DESCRIBE HISTORY delta.`path`", ROWS.format(2)),
         sql("DESCRIBE DETAIL delta.`path`", "it.first().numFiles == 2"),
         sql("GENERATE symlink_format_manifest FOR TABLE delta.`path`", "it.columns == []"),
+        sql("CONVERT TO DELTA parquet.`path`", "it.columns == []"),
     ),
     "DeltaTable": (
         Call("DeltaTable.forPath(spark, path)", "it.toDF().count() == 3"),
         Call("DeltaTable.isDeltaTable(spark, path)", "it is True"),
         Call("DeltaTable.forPath(spark, path).toDF()", ROWS.format(3)),
+        Call("DeltaTable.convertToDelta(spark, f'parquet.`{path}_raw`')", "it.toDF().count() == 2"),
         Call('DeltaTable.forPath(spark, path).alias("t")', "it.toDF().where('t.id = 1').count() == 1"),
         Call("DeltaTable.forPath(spark, path).history(1)", ROWS.format(1)),
         Call("DeltaTable.forPath(spark, path).detail()", ROWS.format(1)),

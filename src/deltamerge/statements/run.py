@@ -25,6 +25,7 @@ from deltamerge.spark.sql.values import Formatted, formatted
 from deltamerge.spark.sql.variables import with_variables
 from deltamerge.statements.alter_table import parse_alter_table, parse_comment, parse_show_properties
 from deltamerge.statements.cache import parse_cache, parse_refresh, parse_uncache
+from deltamerge.statements.convert import parse_convert
 from deltamerge.statements.create_table import parser_of
 from deltamerge.statements.delete import parse_delete
 from deltamerge.statements.describe import parse_detail, parse_history
@@ -48,6 +49,7 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("RESTORE",): parse_restore,
     ("VACUUM",): parse_vacuum,
     ("GENERATE",): parse_generate,
+    ("CONVERT", "TO", "DELTA"): parse_convert,
     ("CREATE", "TABLE"): parser_of(Creation.CREATE),
     ("CREATE", "OR", "REPLACE", "TABLE"): parser_of(Creation.CREATE_OR_REPLACE),
     ("REPLACE", "TABLE"): parser_of(Creation.REPLACE),

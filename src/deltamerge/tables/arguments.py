@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from pyspark.sql import Column
+from pyspark.sql.types import StructType as SparkStruct
 
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.statement.clauses import Assignment
+from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.session.schema import from_spark, schema_of_text
 
 ExpressionOrColumn = str | Column
 ColumnMapping = Mapping[str, ExpressionOrColumn]
@@ -45,6 +48,17 @@ def assignments_of(values: ColumnMapping | None, argument: str) -> tuple[Assignm
             _refuse(f"Values of dict in {argument} must contain only {kinds} as values", value)
         found.append(Assignment(column, expression_of(value, argument)))
     return tuple(found)
+
+
+def partition_schema(given: str | SparkStruct | None) -> StructType | None:
+    """Columns by names and types, as SQL text or as Spark's. Raises TypeError, and ParseError for a text that is no schema."""
+    if given is None:
+        return None
+    if not isinstance(given, str | SparkStruct):
+        raise TypeError(
+            f"'partitionSchema' in convertToDelta must be a string or a StructType, found to be of type {type(given)!s}"
+        )
+    return from_spark(schema_of_text(given) if isinstance(given, str) else given)
 
 
 def check_clone(target: object, is_shallow: object, replace: object, properties: object) -> None:

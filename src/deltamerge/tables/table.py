@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import overload
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType as SparkStructType
@@ -16,6 +16,7 @@ from deltamerge.commands.layout.vacuum import VacuumRequest, vacuum_table
 from deltamerge.commands.rows.dml import delete_rows, update_rows
 from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.clone import Clone, clone_table
+from deltamerge.commands.table.convert import Convert, convert_table
 from deltamerge.commands.table.create import Creation
 from deltamerge.commands.table.describe import detail_table, history_table
 from deltamerge.commands.table.drop_feature import drop_feature
@@ -32,21 +33,23 @@ from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.spark.sql.text import name_parts_of
-from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, check_clone, expression_of, names_of
+from deltamerge.tables.arguments import (
+    ColumnMapping,
+    ExpressionOrColumn,
+    assignments_of,
+    check_clone,
+    expression_of,
+    names_of,
+    partition_schema,
+)
 from deltamerge.tables.column_builder import DeltaColumnBuilder
 from deltamerge.tables.merge_builder import DeltaMergeBuilder
 from deltamerge.tables.optimize_builder import DeltaOptimizeBuilder
 from deltamerge.tables.table_builder import DeltaTableBuilder
-from deltamerge.upstream import SaysWhatIsMissing, missing
 
 
-class DeltaTable(metaclass=SaysWhatIsMissing):
+class DeltaTable:
     """A Delta table. Make one with `forPath` or `forName`."""
-
-    if not TYPE_CHECKING:  # a type checker must go on to refuse names that are not there
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing(type(self), name, self)
 
     def __init__(
         self,
@@ -91,6 +94,25 @@ class DeltaTable(metaclass=SaysWhatIsMissing):
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at the path `identifier`."""
         return open_table(sparkSession, identifier).exists()
+
+    @classmethod
+    @catchable
+    def convertToDelta(
+        cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | SparkStructType | None = None
+    ) -> DeltaTable:
+        """Make a Delta table of the Parquet files of ``parquet.`path` `` or of a table of the catalog, and return it.
+
+        `partitionSchema` has the columns in the names of the folders, in their order: "year int, day date". No data file is
+        written; statistics are made of all files. A Delta table stays as it is. As delta-spark's CONVERT TO DELTA.
+        Raises an AnalysisException for files and folders that are no such table.
+        """
+        check_session(sparkSession)
+        if not isinstance(identifier, str):
+            raise TypeError(f"'identifier' in convertToDelta must be a string, found to be of type {type(identifier)!s}")
+        log, name = convert_table(
+            sparkSession, Convert(name_parts_of(identifier) or (identifier,), partition_schema(partitionSchema))
+        )
+        return cls(sparkSession, log, known_schema=log.snapshot().schema, name=name)
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:

@@ -25,6 +25,7 @@ from deltamerge.worker.scan.source import SourceSpec, rows_at, source_rows
 from deltamerge.worker.scan.streams import arrow_stream, read_stream
 from deltamerge.worker.write.apply import apply_changes
 from deltamerge.worker.write.compact import CompactSpec, compact
+from deltamerge.worker.write.existing import ExistingSpec, schemas_of, stats_of
 from deltamerge.worker.write.feed import INSERT, FeedWriter
 from deltamerge.worker.write.file_rows import living_rows
 from deltamerge.worker.write.results import ADD, CHANGE, POSITIONS, result_batch, written_row
@@ -309,3 +310,17 @@ def insert_map(
             yield from changed_rows(spec.inserts, spec.changes, rows.num_rows, {"source": rows}).to_batches()
 
     yield from apply_changes(change, (rows for number in _numbers(batches) for rows in inserted(number)), 0)
+
+
+@arrow_map
+def schemas_map(batches: Batches, spec: ExistingSpec) -> Iterator[pa.RecordBatch]:
+    """Bin numbers in; batches of `SCHEMAS` out."""
+    for number in _numbers(batches):
+        yield schemas_of(spec, number)
+
+
+@arrow_map
+def stats_map(batches: Batches, spec: ExistingSpec) -> Iterator[pa.RecordBatch]:
+    """Bin numbers in; batches of `STATS` out."""
+    for number in _numbers(batches):
+        yield stats_of(spec, number)

@@ -58,7 +58,7 @@ def _info(proposal: Proposal, read: Snapshot, isolation: Isolation, now: int, tx
         "engineInfo": f"{proposal.engine} deltamerge/{__version__}",
         "txnId": txn_id,
     }
-    if read.version < 0:
+    if read.version < 0 and not proposal.tells_no_version:
         del value["readVersion"]
     if proposal.user_metadata is not None:
         value["userMetadata"] = proposal.user_metadata

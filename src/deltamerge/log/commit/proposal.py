@@ -19,6 +19,7 @@ class Proposal:
 
     `parameters` are JSON values: most of delta-spark's are texts, which may hold JSON themselves. One that
     `restores` an older version may take files even from a table that only allows appends, and what it adds was written before.
+    `tells_no_version` says that history has it where there was no version to read.
     """
 
     operation: str
@@ -29,6 +30,7 @@ class Proposal:
     user_metadata: str | None = None
     engine: str = "deltamerge"
     restores: bool = False
+    tells_no_version: bool = False
 
     @property
     def removed_keys(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.storage import open_table
 
-_CATALOG = "spark_catalog"
+CATALOG = "spark_catalog"
 _HINT = "Name a Delta table of the session's catalog, or a path as delta.`path`."
 
 
@@ -72,8 +72,8 @@ def target_named(spark: Session, name: Sequence[str], operation: str) -> NamedTa
 def delta_named(spark: Session, name: Sequence[str]) -> NamedTable | NotDelta:
     """The Delta table of this name, or why it is a view's or another format's. Raises AnalysisError for what is not there."""
     if is_path(name):
-        return NamedTable(name[1], (_CATALOG, *name), is_read_by_spark=False)
-    found = _listed(spark, name)
+        return NamedTable(name[1], (CATALOG, *name), is_read_by_spark=False)
+    found = listed_table(spark, name)
     if found.is_delta and found.location is not None:
         return NamedTable(found.location, found.name, found.is_read_by_spark, found.is_managed)
     if found.is_view:
@@ -127,7 +127,7 @@ def sql_name(name: Sequence[str]) -> str:
     return ".".join(map(quoted, name))
 
 
-def _listed(spark: Session, name: Sequence[str]) -> Listed:
+def listed_table(spark: Session, name: Sequence[str]) -> Listed:
     """What the catalog says of a table or view. Raises AnalysisError when it is not there, or nothing can be told of it."""
     try:
         with asking(spark):

@@ -22,7 +22,7 @@ _IN_PATTERN = re.compile(r"\w", re.ASCII)
 class Listed:
     """A table or view as its catalog lists it: its name with all of its parts, its format in lower case, where it lies.
 
-    Whether this session's Spark knows the format, and whether the catalog deletes the folder with the table.
+    Whether this session's Spark knows the format, and whether the catalog deletes the folder with the table, or surely does not.
     """
 
     name: tuple[str, ...]
@@ -31,6 +31,7 @@ class Listed:
     is_view: bool = False
     is_read_by_spark: bool = True
     is_managed: bool = False
+    is_external: bool = False
 
     @property
     def is_delta(self) -> bool:
@@ -81,4 +82,11 @@ def _listed(name: Sequence[str], details: Mapping[str, str], location: str | Non
         whole = plain.groups() if plain else tuple(name)
     kind = details.get("Type", "").upper()
     is_view = not details or "View Text" in details or kind == "VIEW"  # of a temporary one it may say nothing
-    return Listed(whole, details.get("Provider", "").lower(), location or None, is_view, is_managed=kind == "MANAGED")
+    return Listed(
+        whole,
+        details.get("Provider", "").lower(),
+        location or None,
+        is_view,
+        is_managed=kind == "MANAGED",
+        is_external=kind == "EXTERNAL",
+    )

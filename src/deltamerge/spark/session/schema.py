@@ -47,16 +47,26 @@ def table_schema(schema: SparkStruct) -> StructType:
 
 def column_types(texts: Mapping[str, str]) -> SparkStruct:
     """Columns of these names and types, the latter as SQL text. Raises ParseError for what is no type."""
+    ddl = ", ".join(f"{quoted(name)} {text}" for name, text in texts.items())
+    return _parsed(ddl, f"{', '.join(texts.values())!r} is no data type", "Name a type of Spark SQL, as INT or ARRAY<STRING>.")
+
+
+def schema_of_text(text: str) -> SparkStruct:
+    """Columns as SQL text has them. Raises ParseError."""
+    return _parsed(text, f"{text!r} is no list of columns", "Write columns as: year INT, day DATE.")
+
+
+def _parsed(ddl: str, said: str, hint: str) -> SparkStruct:
     try:
         with quietly():
-            found = SparkStruct.fromDDL(", ".join(f"{quoted(name)} {text}" for name, text in texts.items()))
+            found = SparkStruct.fromDDL(ddl)
     except ParseException as error:
         message = str(error).splitlines()
         raise ParseError(
             error.getCondition() or "PARSE_SYNTAX_ERROR",
-            f"{', '.join(texts.values())!r} is no data type: {message[0] if message else ''}",
-            parameters=dict(texts),
-            hint="Name a type of Spark SQL, as INT, DECIMAL(10, 2) or ARRAY<STRING>.",
+            f"{said}: {message[0] if message else ''}",
+            parameters={"text": ddl},
+            hint=hint,
         ) from error
     return cast("SparkStruct", found)
 

@@ -40,7 +40,7 @@ class FileStats:
     """Counts of one data file, fed with the tables that are written to it."""
 
     def __init__(self, columns: Sequence[StatsColumn]) -> None:
-        self._columns = columns
+        self._columns = self.counted = columns
         self._rows = 0
         self._nulls = dict.fromkeys((c.path for c in columns), 0)
         self._strings: dict[Path, tuple[Any, Any] | None] = {}
@@ -53,8 +53,8 @@ class FileStats:
 
     def add(self, table: pa.Table) -> None:
         """Count the rows of a table of physical names."""
-        self._rows += table.num_rows
-        for column in self._columns:
+        self.add_rows(table.num_rows)
+        for column in self.counted:
             if pa.types.is_null(column.type):
                 self._nulls[column.path] += table.num_rows
                 continue
@@ -66,6 +66,20 @@ class FileStats:
                 self._add_strings(column.path, values)
             elif pa.types.is_floating(column.type) and pc.any(pc.is_nan(values)).as_py():
                 self._nan.add(column.path)
+            self._seen(column, values)
+
+    def add_rows(self, rows: int) -> None:
+        """Count rows of which no column is looked at."""
+        self._rows += rows
+
+    def _seen(self, column: StatsColumn, values: Any) -> None:
+        """What else is to be kept of values: the footer has the bounds of numbers."""
+
+    def _numbers(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> list[Any] | None:
+        """The smallest and the largest number of a column as Parquet stores them; [] when there is none but null and NaN, None
+        when it is not known.
+        """
+        return _footer_bounds(footer, at_path.get(".".join(column.path)))
 
     def _add_strings(self, path: Path, values: Any) -> None:
         found = pc.min_max(values)
@@ -109,7 +123,7 @@ class FileStats:
                 return None
             high = _upper(found[1])
             return _quoted(found[0][:_PREFIX]), None if high is None else _quoted(high)
-        bounds = _footer_bounds(footer, at_path.get(".".join(column.path)))
+        bounds = self._numbers(column, footer, at_path)
         if bounds is None:
             return None
         try:

@@ -74,10 +74,10 @@ def test_a_description_is_read_behind_the_columns() -> None:
     columns = [("Location", "string", None), ("Provider", "string", None), ("Type", "int", None)]
     details = [("# Detailed Table Information", "", ""), ("Catalog", "c", ""), ("Database", "db", ""), ("Table", "t", "")]
     rest = [("Type", "EXTERNAL", ""), ("Provider", "Delta", ""), ("Location", "s3://b/t", "")]
-    assert described(("t",), [*columns, *details, *rest]) == Listed(("c", "db", "t"), "delta", "s3://b/t")
+    assert described(("t",), [*columns, *details, *rest]) == Listed(("c", "db", "t"), "delta", "s3://b/t", is_external=True)
     assert described(("t",), columns) == Listed(("t",), is_view=True)  # a temporary one
     named = [("# Detailed Table Information", "", ""), ("Name", "c.db.t", ""), *rest]
-    assert described(("t",), named) == Listed(("c", "db", "t"), "delta", "s3://b/t")
+    assert described(("t",), named) == Listed(("c", "db", "t"), "delta", "s3://b/t", is_external=True)
     assert described(("x", "t"), [named[0], ("Name", "c.`d-b`.t", ""), *rest]).name == ("x", "t")
 
 
