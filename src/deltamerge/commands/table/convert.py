@@ -14,7 +14,6 @@ import numpy as np
 
 from deltamerge.commands.table.convert_files import convertible_files, partition_values
 from deltamerge.commands.table.convert_target import ConvertTarget, convert_target, listed_as_delta
-from deltamerge.commands.table.create import session_defaults
 from deltamerge.commands.table.definition import Settled, TableDefinition, settled
 from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.log.commit.conflict import ReadSet
@@ -35,6 +34,7 @@ from deltamerge.spark.read.catalog import CATALOG, sql_name
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import engine_name, setting, time_zone
 from deltamerge.spark.session.storage import open_table
+from deltamerge.spark.session.table_defaults import session_defaults
 from deltamerge.spark.stages.existing import file_schemas, file_statistics
 
 log = logging.getLogger("deltamerge.commands")
