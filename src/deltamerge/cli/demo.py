@@ -100,9 +100,9 @@ def _show_batch(flights: Flights, console: Console) -> None:
     console.print(rows_view("The change batch", sample.select(_SHOWN)))
 
 
-def _run_sql(spark: Any, path: str, late: pa.Table, console: Console) -> None:
-    """What stands around a merge, as SQL of the same session."""
-    spark.createDataFrame(late).createOrReplaceTempView("late")
+def _run_sql(session: Any, path: str, late: pa.Table, console: Console) -> None:
+    """What stands around a merge, as SQL that a user of the session asks."""
+    session.createDataFrame(late).createOrReplaceTempView("late")
     same = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
     delays = ", ".join(f"{name} = s.{name}" for name in ("dep_delay", "arr_delay"))
     table = f"delta.`{path}`"
@@ -128,7 +128,7 @@ def _run_sql(spark: Any, path: str, late: pa.Table, console: Console) -> None:
     for statement, result in statements:
         with console.status(statement.partition(" ")[0]):
             began = time.perf_counter()
-            row = spark.sql(statement).first()
+            row = session.sql(statement).first()
         view.add_row(statement.replace(path, os.path.relpath(path)), result(row), f"{time.perf_counter() - began:.1f} s")
     console.print(view)
 
