@@ -223,6 +223,8 @@ def test_the_version_is_found_below_whatever_is_made_of_a_frame(spark: SparkSess
     frame = deltamerge.read(spark, str(path))
     found = derived(spark, path, frame)
     assert {name: version_read(made, store) for name, made in found.items()} == dict.fromkeys(found, 0)
+    with conf(spark, {"spark.sql.maxPlanStringLength": "60"}):
+        assert version_read(found["query"], store) == 0
     others = {
         "version": deltamerge.read(spark, str(path), 0),
         "text": deltamerge.sql(spark, f"SELECT * FROM delta.`{path}@v0`"),

@@ -106,3 +106,18 @@ def test_what_is_asked_for_or_materialized_is_written_as_it_is(spark: SparkSessi
                 continue
             (theirs if by == "theirs" else ours)("overwrite")(frame, path)
             assert by_delta_spark(spark, path) == rows
+
+
+def test_a_partition_is_replaced_beside_commits_to_others(spark: SparkSession, made: Path, tmp_path: Path) -> None:
+    found = []
+    for name, read, write in (
+        ("theirs", lambda path: spark.read.format("delta").load(path), theirs("overwrite", replaceWhere="p = 'b'")),
+        ("ours", lambda path: deltamerge.read(spark, path), ours("overwrite", replace_where="p = 'b'")),
+    ):
+        path = tmp_path / name
+        copy_table(made, path)
+        frame = read(str(path)).where("p = 'b'").withColumn("v", F.expr("v + 1"))
+        updated(spark, path)
+        write(frame, path)
+        found.append(by_delta_spark(spark, path))
+    assert found[0] == found[1]

@@ -32,8 +32,7 @@ def newest_frame(spark: Session, snapshot: Snapshot) -> Frame:
 
     A later write into the table knows by it which version its rows were read from.
     """
-    marked: Frame = snapshot_frame(spark, snapshot).alias(mark_of(snapshot))
-    return marked.select(*[F.col(quoted(name)) for name in shown_schema(snapshot.schema).names])
+    return snapshot_frame(spark, snapshot).alias(mark_of(snapshot)).select("*")
 
 
 def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:

@@ -24,7 +24,8 @@ from deltamerge.spark.session.settings import settings
 from deltamerge.storage import Store
 
 _MARK = "__deltamerge_read"
-_UNABRIDGED = {"spark.sql.debug.maxToStringFields": "100000"}
+_UNABRIDGED = {"spark.sql.debug.maxToStringFields": "100000", "spark.sql.maxPlanStringLength": "2147483632"}
+_ABRIDGED = re.compile(r"(Truncated plan of|\.\.\.) \d+( more)? characters")
 
 
 def mark_of(snapshot: Snapshot) -> str:
@@ -38,7 +39,11 @@ def frame_read(frame: Frame, store: Store) -> FrameRead | None:
     What was asked for by its version or time counts as no reading.
     """
     alias = rf"{_MARK}_{_place(store)}_(\d+)"
-    versions = [int(version) for version in re.findall(rf"\b{alias}\b", aliases_within(frame, _MARK))]
+    text = aliases_within(frame, _MARK)
+    if _ABRIDGED.search(text):
+        with settings(frame.sparkSession, _UNABRIDGED):
+            text = aliases_within(frame, _MARK)
+    versions = [int(version) for version in re.findall(rf"\b{alias}\b", text)]
     if not versions:
         return None
 

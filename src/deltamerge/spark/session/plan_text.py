@@ -6,8 +6,9 @@ import re
 
 
 def analyzed(text: str) -> str:
-    """The analyzed plan in what Spark explains."""
-    return text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
+    """The analyzed plan in what Spark explains; all of a text that was cut off before it."""
+    _, title, rest = text.partition("== Analyzed Logical Plan ==")
+    return rest.partition("== Optimized Logical Plan ==")[0] if title else text
 
 
 def optimized_plan(text: str) -> str:
