@@ -130,7 +130,7 @@ def test_protocols_are_raised_and_never_lowered(spark: SparkSession, tmp_path: P
         (lambda: table.addFeatureSupport("nope"), AnalysisException),
         (lambda: table.addFeatureSupport(1), ValueError),  # type: ignore[arg-type]
         (lambda: table.dropFeatureSupport("deletionVectors", 1), ValueError),  # type: ignore[arg-type]
-        (lambda: table.dropFeatureSupport("deletionVectors"), AnalysisException),
+        (lambda: table.dropFeatureSupport("appendOnly"), AnalysisException),
     ]:
         with pytest.raises(kind):
             call()
