@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from deltamerge.commands.rows.request import WriteRequest, transaction_of
 from deltamerge.commands.rows.write import write_into
 from deltamerge.exceptions import catchable
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.read.catalog import table_named
-from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable

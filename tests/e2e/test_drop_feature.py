@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.commands.table import drop_feature
+from deltamerge.commands.features import drop as drop_feature
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.storage.local import LocalStore
 from deltamerge.tables import DeltaTable

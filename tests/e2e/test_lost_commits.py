@@ -19,7 +19,7 @@ from deltamerge.log.replay.table import open_log
 from deltamerge.merge import line
 from deltamerge.spark.read.snapshot import newest_frame, snapshot_frame
 from deltamerge.spark.read.unread import frame_read
-from deltamerge.statements import update
+from deltamerge.statements.rows import update
 from deltamerge.storage import Store
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import conf, content, make, version

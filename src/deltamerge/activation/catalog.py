@@ -16,8 +16,8 @@ from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.text import name_parts_of
-from deltamerge.statements.cache import CacheTable, Refresh, newest_frame
-from deltamerge.statements.describe_table import table_columns
+from deltamerge.statements.table.cache import CacheTable, Refresh, newest_frame
+from deltamerge.statements.table.describe import table_columns
 
 Other = Callable[[Session, tuple[str, ...]], tuple[Any] | None]
 """What a method returns for a Delta table of a name, in a tuple; None for what is none."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.adapter import tree_of
-from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Column
 from deltamerge.spark.sql.text import enclosed, name_parts
 

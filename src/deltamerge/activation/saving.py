@@ -13,9 +13,9 @@ from deltamerge.commands.table.create import Creation, already_exists, existing
 from deltamerge.commands.table.create_named import CreateNamed, check_listed, check_path, create_named, made_by_name
 from deltamerge.commands.table.definition import TableDefinition
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.spark.plans.attributes import attribute_parts
 from deltamerge.spark.read.catalog import is_path, sql_name, target_named
 from deltamerge.spark.read.register import is_listed, whole_name
-from deltamerge.spark.session.attributes import attribute_parts
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.session.storage import open_table

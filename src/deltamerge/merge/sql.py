@@ -12,9 +12,9 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.statement.clauses import Assignment, Clause, MergeSpec
 from deltamerge.merge.statement.parse import SqlClause, Statement
 from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.plans.attributes import attribute_of
 from deltamerge.spark.read.catalog import named_frame, target_named
 from deltamerge.spark.read.views import TableViews
-from deltamerge.spark.session.attributes import attribute_of
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.tables import with_ctes

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructField, StructType
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.schema import spark_type
 from deltamerge.spark.sql.lexer import Kind, Token
 from deltamerge.spark.sql.text import tokens_of

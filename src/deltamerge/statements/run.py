@@ -23,22 +23,22 @@ from deltamerge.spark.sql.tables import name_at
 from deltamerge.spark.sql.text import makes_name, tokens_of
 from deltamerge.spark.sql.values import Formatted, formatted
 from deltamerge.spark.sql.variables import with_variables
-from deltamerge.statements.alter_table import parse_alter_table, parse_comment, parse_show_properties
-from deltamerge.statements.cache import parse_cache, parse_refresh, parse_uncache
-from deltamerge.statements.convert import parse_convert
-from deltamerge.statements.create_table import parser_of
-from deltamerge.statements.delete import parse_delete
-from deltamerge.statements.describe import parse_detail, parse_history
-from deltamerge.statements.describe_table import parse_describe, parse_show_columns, parse_show_partitions
-from deltamerge.statements.drop_table import parse_drop, parse_truncate
-from deltamerge.statements.generate import parse_generate
-from deltamerge.statements.insert import parse_insert
-from deltamerge.statements.optimize import parse_optimize, parse_reorg
+from deltamerge.statements.layout.optimize import parse_optimize, parse_reorg
+from deltamerge.statements.layout.restore import parse_restore
+from deltamerge.statements.layout.vacuum import parse_vacuum
 from deltamerge.statements.queries import run_query, run_unread
-from deltamerge.statements.restore import parse_restore
+from deltamerge.statements.rows.delete import parse_delete
+from deltamerge.statements.rows.insert import parse_insert
+from deltamerge.statements.rows.update import parse_update
 from deltamerge.statements.statement import Parser, Statement
-from deltamerge.statements.update import parse_update
-from deltamerge.statements.vacuum import parse_vacuum
+from deltamerge.statements.table.alter import parse_alter_table, parse_comment, parse_show_properties
+from deltamerge.statements.table.cache import parse_cache, parse_refresh, parse_uncache
+from deltamerge.statements.table.convert import parse_convert
+from deltamerge.statements.table.create import parser_of
+from deltamerge.statements.table.describe import parse_describe, parse_show_columns, parse_show_partitions
+from deltamerge.statements.table.detail import parse_detail, parse_history
+from deltamerge.statements.table.drop import parse_drop, parse_truncate
+from deltamerge.statements.table.generate import parse_generate
 from deltamerge.statements.with_queries import changes_rows, parse_with
 
 # By the words that a statement begins with.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from deltamerge.errors import ParseError
 from deltamerge.spark.sql.reader import Reader
-from deltamerge.statements.delete import parse_delete
-from deltamerge.statements.insert import parse_insert
+from deltamerge.statements.rows.delete import parse_delete
+from deltamerge.statements.rows.insert import parse_insert
+from deltamerge.statements.rows.update import parse_update
 from deltamerge.statements.statement import Statement
-from deltamerge.statements.update import parse_update
 
 
 def changes_rows(reader: Reader) -> bool:

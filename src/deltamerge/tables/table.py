@@ -9,6 +9,7 @@ from typing import overload
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType as SparkStructType
 
+from deltamerge.commands.features.drop import drop_feature
 from deltamerge.commands.layout.manifests import check_mode, generate_manifests
 from deltamerge.commands.layout.optimize import Optimize
 from deltamerge.commands.layout.restore import restore_table, restored_frame
@@ -19,7 +20,6 @@ from deltamerge.commands.table.clone import Clone, clone_table
 from deltamerge.commands.table.convert import Convert, convert_table
 from deltamerge.commands.table.create import Creation
 from deltamerge.commands.table.describe import detail_table, history_table
-from deltamerge.commands.table.drop_feature import drop_feature
 from deltamerge.commands.table.properties import add_feature, upgrade_protocol
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.commit_times import milliseconds

@@ -7,10 +7,10 @@ import pytest
 from deltamerge.errors import ParseError
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
-from deltamerge.statements.delete import Delete, parse_delete
-from deltamerge.statements.describe import DescribeDetail, DescribeHistory, parse_detail, parse_history
+from deltamerge.statements.rows.delete import Delete, parse_delete
+from deltamerge.statements.rows.update import Update, parse_update
+from deltamerge.statements.table.detail import DescribeDetail, DescribeHistory, parse_detail, parse_history
 from deltamerge.statements.target import TableOrPath, Target
-from deltamerge.statements.update import Update, parse_update
 from deltamerge.statements.with_queries import changes_rows, parse_with
 
 

@@ -47,8 +47,8 @@ from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.settings import engine_name, time_zone
 from deltamerge.spark.stages.compacting import compacted
+from deltamerge.spark.stages.exchange.ranging import ranged
 from deltamerge.spark.stages.partition_filter import chosen_partitions
-from deltamerge.spark.stages.ranging import ranged
 from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import file_tasks, write_spec
 from deltamerge.storage.location import location_text

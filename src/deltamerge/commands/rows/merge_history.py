@@ -26,7 +26,7 @@ from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.expressions.casts import check_casts
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.expressions.unresolved import Sight, unresolved
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark, nullable_schema, spark_type
 from deltamerge.spark.session.settings import case_sensitive, pads_chars, time_zone

@@ -42,8 +42,8 @@ from deltamerge.protocol.table.evolution import nullable
 from deltamerge.protocol.table.features import FEATURE_PROPERTY, check_writable, named_features, needed, upgraded
 from deltamerge.protocol.table.known_properties import features_of_properties, is_of_protocol, kept_defaults
 from deltamerge.protocol.table.row_tracking import with_column_names
+from deltamerge.spark.plans.attributes import attribute_parts
 from deltamerge.spark.read.feed import check_feed_columns
-from deltamerge.spark.session.attributes import attribute_parts
 from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.schema import from_spark, shown_schema

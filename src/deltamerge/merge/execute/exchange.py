@@ -19,8 +19,8 @@ from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import attempt as attempted
 from deltamerge.spark.source.parquet_files import shares
-from deltamerge.spark.stages.exchange import hash_joined, inserted_rows, partitioned_files, partitioned_rows, range_joined
-from deltamerge.spark.stages.shuffle import partition_keys
+from deltamerge.spark.stages.exchange.frames import hash_joined, inserted_rows, partitioned_files, partitioned_rows, range_joined
+from deltamerge.spark.stages.exchange.shuffle import partition_keys
 from deltamerge.spark.stages.target import data_store, scan_spec
 from deltamerge.spark.stages.writing import RESULT_TYPE
 from deltamerge.worker.join.clauses import ClauseProgram

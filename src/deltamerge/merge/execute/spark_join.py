@@ -14,8 +14,8 @@ from deltamerge.protocol.schema.types import PrimitiveType
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.stages.changes import change_rows, fitting, inserted_by
+from deltamerge.spark.stages.exchange.shuffle import to_writers
 from deltamerge.spark.stages.identity import numbered
-from deltamerge.spark.stages.shuffle import to_writers
 from deltamerge.spark.stages.writing import RESULT_TYPE, written_frame
 
 

@@ -13,7 +13,7 @@ from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructFiel
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.spark.expressions.expression import Expression, from_name, from_user, null
 from deltamerge.spark.expressions.unresolved import Sight, unresolved
-from deltamerge.spark.session.attributes import attribute_parts, quoted
+from deltamerge.spark.plans.attributes import attribute_parts, quoted
 from deltamerge.spark.session.schema import spark_type
 
 TARGET = "__deltamerge_target"

@@ -18,7 +18,7 @@ from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import NAMES_WANTED
 from deltamerge.spark.expressions.expression import Expression
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.sql.text import name_parts
 
 

@@ -17,7 +17,7 @@ from deltamerge.protocol.schema.types import StructType, arrow_schema
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.suggestions import close_functions, close_tables
 from deltamerge.spark.expressions.unresolved import Sight, unresolved
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.jobs import local_frame
 from deltamerge.spark.session.quiet import quietly

@@ -14,8 +14,8 @@ from sqlglot import exp
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType
 from deltamerge.spark.expressions.expression import Expression, from_user
+from deltamerge.spark.plans.attributes import attribute_of, quoted
 from deltamerge.spark.session.adapter import bound_columns, is_connect, with_names
-from deltamerge.spark.session.attributes import attribute_of, quoted
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.sql.names import with_aliases
 

@@ -16,7 +16,7 @@ from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.constraints import Check, TableConstraints
 from deltamerge.spark.expressions.analysis import empty_frame, plain_message
 from deltamerge.spark.expressions.time import Clock
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.schema import spark_type

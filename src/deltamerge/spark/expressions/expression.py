@@ -14,8 +14,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from sqlglot import exp
 
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.adapter import tree_of
-from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.frames import Frame, SparkType
 from deltamerge.spark.sql.clock import CLOCKS, has_moment
 from deltamerge.spark.sql.names import dotted_names

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from deltamerge.errors import ParseError
 from deltamerge.spark.expressions.queries import query_frame
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.sql.tables import partner
 from deltamerge.spark.sql.text import makes_name, name_parts_of, replaced, tokens_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from deltamerge.errors import AnalysisError
-from deltamerge.spark.session.attributes import attribute_parts
+from deltamerge.spark.plans.attributes import attribute_parts
 
 _WORDS = re.compile(r"\w+(?: +\w+)+")
 

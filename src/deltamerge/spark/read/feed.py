@@ -12,7 +12,7 @@ from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.properties import Properties
 from deltamerge.spark.expressions.analysis import empty_frame
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import shown_schema, to_spark
 from deltamerge.spark.session.settings import pads_chars, time_zone

@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import StructField
-from deltamerge.spark.session.plan_filters import Comparison
+from deltamerge.spark.plans.filters import Comparison
 
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 _COLLATED = "__COLLATIONS"

@@ -16,6 +16,9 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from deltamerge.errors import DeltaMergeError
+from deltamerge.spark.plans.aliases import plan_aliases
+from deltamerge.spark.plans.text import analyzed, explained_bytes, may_grow, optimized_plan, scans_files
+from deltamerge.spark.plans.trees import Read, call, dotted, literal, opaque
 from deltamerge.spark.session.connect import (
     call_text,
     column_name,
@@ -28,9 +31,6 @@ from deltamerge.spark.session.connect import (
     sql_text,
     word_text,
 )
-from deltamerge.spark.session.connect_plans import plan_aliases
-from deltamerge.spark.session.plan_text import analyzed, explained_bytes, may_grow, optimized_plan, scans_files
-from deltamerge.spark.session.trees import Read, call, dotted, literal, opaque
 
 Rename = Callable[[Any, Sequence[str]], str | None]
 Reword = Callable[[str], str]

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import Column
 from sqlglot import exp
 
-from deltamerge.spark.session.attributes import attribute_parts
-from deltamerge.spark.session.trees import Read, call, dotted, opaque
+from deltamerge.spark.plans.attributes import attribute_parts
+from deltamerge.spark.plans.trees import Read, call, dotted, opaque
 
 
 def local_bytes(plan: Any) -> int | None:

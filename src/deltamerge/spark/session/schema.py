@@ -17,7 +17,7 @@ from pyspark.sql.types import _parse_datatype_json_value
 from deltamerge.errors import ParseError, UnsupportedTableError
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import DataType, StructField, StructType, changed_fields, parse_schema, type_value
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.quiet import quietly
 

@@ -20,9 +20,9 @@ from pyspark.sql import types as T
 from deltamerge.budgets import Budgets
 from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.protocol.values.partitions import decode_path
+from deltamerge.spark.plans.text import optimized_plan
 from deltamerge.spark.session.adapter import extended_plan, is_here
 from deltamerge.spark.session.frames import Frame
-from deltamerge.spark.session.plan_text import optimized_plan
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.session.settings import setting, settings
 from deltamerge.spark.source.facts import SourceFile

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.sql.lexer import Token
 from deltamerge.spark.sql.tables import name_at, opens_query, partner
 from deltamerge.spark.sql.text import keyword_at, replaced, tokens_of

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.sql.lexer import Kind, Token, is_name, string_value
 from deltamerge.spark.sql.text import keyword_at, opened, parse, replaced, tokens_of
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.adapter import named_by
-from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.sql.literals import literal_of
 
 

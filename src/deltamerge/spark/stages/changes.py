@@ -19,7 +19,7 @@ from deltamerge.spark.expressions.casts import assigned, same_type
 from deltamerge.spark.expressions.constraints import with_constraints
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.time import Clock
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, SparkType
 from deltamerge.worker.scan.scan import FILE, ROW
 from deltamerge.worker.write.rewrite import CLAUSE

@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from deltamerge.protocol.values.plain import plain_rows
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.stages.changes import ChangeQuery, applying_pairs
 from deltamerge.worker.scan.scan import FILE, ROW

@@ -21,7 +21,7 @@ from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.casts import assigned, same_type
 from deltamerge.spark.expressions.expression import Expression
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, local_frame
 from deltamerge.spark.session.quiet import quietly

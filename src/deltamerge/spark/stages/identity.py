@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from deltamerge.protocol.table.identity import EXHAUSTED, Identity, exhausted, fits
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame
 from deltamerge.worker.scan.row_errors import Refused
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.queries import asking
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.schema import to_spark

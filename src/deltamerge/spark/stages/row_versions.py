@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from deltamerge.spark.expressions.casts import assigned
 from deltamerge.spark.expressions.expression import Expression
-from deltamerge.spark.session.attributes import quoted
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, SparkType
 from deltamerge.worker.scan.row_errors import Refused
 

@@ -16,8 +16,8 @@ from deltamerge.protocol.table.constraints import NO_CONSTRAINTS, TableConstrain
 from deltamerge.protocol.table.identity import Identity
 from deltamerge.spark.expressions.casts import assigned, check_casts
 from deltamerge.spark.expressions.constraints import with_constraints
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.adapter import estimated_bytes
-from deltamerge.spark.session.attributes import quoted
 from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import local_frame

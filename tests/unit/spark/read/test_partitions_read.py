@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from deltamerge.log.replay.files import FILE_SCHEMA
+from deltamerge.spark.plans.filters import Comparison
 from deltamerge.spark.read.partitions_read import may_have_read
-from deltamerge.spark.session.plan_filters import Comparison
 from tests.unit.merge.merges import snapshot_of, struct
 
 TABLE = snapshot_of(struct(p="string", k="integer", day="date", d="double"), (), ["p", "k", "day", "d"])

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from deltamerge.commands.features.unmapped import is_unmapped, remove_mapping
 from deltamerge.commands.layout.optimize import Optimize, Reorg, optimize_table
 from deltamerge.commands.table.change import Change, commit_change
-from deltamerge.commands.table.unmapped import is_unmapped, remove_mapping
 from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.conflict import ReadSet, everything
 from deltamerge.log.commit.proposal import Proposal

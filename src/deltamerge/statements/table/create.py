@@ -23,8 +23,8 @@ from deltamerge.statements.clauses import (
     properties,
     text,
 )
-from deltamerge.statements.clone import parse_clone
 from deltamerge.statements.statement import Parser, Statement
+from deltamerge.statements.table.clone import parse_clone
 
 _CATALOG = "spark.sql.catalog.spark_catalog"
 _FOREIGN = ("CLUSTERED", "SORTED", "SKEWED", "STORED", "ROW", "OPTIONS", "DEFAULT", "LIKE", "WITH")

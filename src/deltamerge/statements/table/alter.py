@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from deltamerge.commands.features.drop import drop_feature
 from deltamerge.commands.table.columns import AddColumn, ChangeColumn, add_columns, change_column, drop_columns, rename_column
 from deltamerge.commands.table.constraints import add_constraint, cluster_by, drop_constraint
-from deltamerge.commands.table.drop_feature import drop_feature
 from deltamerge.commands.table.properties import set_properties, unset_properties
 from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.table import DeltaLog
@@ -32,8 +32,8 @@ from deltamerge.statements.clauses import (
     property_key,
     text,
 )
-from deltamerge.statements.drop_table import RenameTable
 from deltamerge.statements.statement import Statement
+from deltamerge.statements.table.drop import RenameTable
 
 _PLACES = ("FIRST", "AFTER")
 _NO_TYPE = ("NOT", "NULL", "DEFAULT", "GENERATED")

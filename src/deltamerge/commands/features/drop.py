@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from deltamerge.commands.features.traces import PROTECTED, REMOVALS, Removal, commit_actions, whole
 from deltamerge.commands.table.change import Change, commit_change, writable
-from deltamerge.commands.table.feature_traces import PROTECTED, REMOVALS, Removal, commit_actions, whole
 from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.cleanup import clean_up, truncate
 from deltamerge.log.commit.upkeep import checkpoint

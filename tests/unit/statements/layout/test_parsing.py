@@ -11,10 +11,10 @@ from deltamerge.commands.layout.vacuum import VacuumRequest
 from deltamerge.errors import ParseError
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
-from deltamerge.statements.optimize import OptimizeStatement, parse_optimize, parse_reorg
-from deltamerge.statements.restore import Restore, parse_restore
+from deltamerge.statements.layout.optimize import OptimizeStatement, parse_optimize, parse_reorg
+from deltamerge.statements.layout.restore import Restore, parse_restore
+from deltamerge.statements.layout.vacuum import Vacuum, parse_vacuum
 from deltamerge.statements.target import TableOrPath
-from deltamerge.statements.vacuum import Vacuum, parse_vacuum
 
 PARSERS: dict[str, Any] = {"RESTORE": parse_restore, "VACUUM": parse_vacuum, "OPTIMIZE": parse_optimize, "REORG": parse_reorg}
 

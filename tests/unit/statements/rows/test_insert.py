@@ -7,7 +7,7 @@ import pytest
 from deltamerge.errors import ParseError
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
-from deltamerge.statements.insert import Insert, parse_insert
+from deltamerge.statements.rows.insert import Insert, parse_insert
 
 
 def parsed(text: str) -> Insert | None:

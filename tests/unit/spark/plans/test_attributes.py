@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltamerge.errors import AnalysisError
-from deltamerge.spark.session.attributes import attribute_of, attribute_parts
+from deltamerge.spark.plans.attributes import attribute_of, attribute_parts
 
 
 @pytest.mark.parametrize(

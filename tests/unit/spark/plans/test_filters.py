@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.spark.session.plan_filters import Comparison, comparisons_above
+from deltamerge.spark.plans.filters import Comparison, comparisons_above
 
 SCAN = (
     "Project [id#26, p#27, k#28L, day#29]",

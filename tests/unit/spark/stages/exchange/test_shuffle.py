@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.spark.stages.shuffle import murmur3, partition_keys
+from deltamerge.spark.stages.exchange.shuffle import murmur3, partition_keys
 
 
 @pytest.mark.parametrize(

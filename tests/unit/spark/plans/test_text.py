@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.spark.session.plan_text import may_be_parquet
+from deltamerge.spark.plans.text import may_be_parquet
 
 RELATION = "Relation [k#1L,v#2] parquet"
 FILES = [

@@ -9,7 +9,7 @@ from pyspark.sql.connect import functions as F
 from pyspark.sql.connect import plan as P
 from pyspark.sql.connect.proto import Relation
 
-from deltamerge.spark.session.connect_plans import plan_aliases
+from deltamerge.spark.plans.aliases import plan_aliases
 
 ROWS = P.SubqueryAlias(P.Range(0, 3, 1), "mark")
 

@@ -6,7 +6,7 @@ import pytest
 
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.text import tokens_of
-from deltamerge.statements.alter_table import AlterTableStatement, parse_alter_table
+from deltamerge.statements.table.alter import AlterTableStatement, parse_alter_table
 
 
 def parsed(text: str) -> AlterTableStatement:

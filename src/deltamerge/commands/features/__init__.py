@@ -1,0 +1,1 @@
+"""Table features: dropped, with what they leave in the files and the log."""

@@ -1,0 +1,1 @@
+"""Statements about a table as a whole: made, changed, described, dropped."""
