@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from benchmarks.cases import CDC, FEED, ONE, PARTIAL, PARTITIONS, RANGE, SYNC, SYNC_RANGE, BenchCase, Clause, insert, upsert
-from benchmarks.data import Shape
+from benchmarks.data import KEYS, Shape
 from benchmarks.engines import merge_of
 from benchmarks.tables import fresh_copy, table_path
 from pyspark.sql import SparkSession
 
+import deltamerge
 from deltamerge.tables import DeltaTable
 from tests.e2e.counting import Counts, Ledger, rises
 
@@ -120,6 +121,32 @@ def test_a_merge_costs_no_more(
             merge.execute()
     finally:
         spark.conf.unset("spark.deltamerge.strategy")
+    found = ledger.counts()
+    assert found.requests, "nothing was counted"
+    assert not rises(found, bounds)
+
+
+# Changes by conditions that Arrow evaluates, by one that Spark does, and of all rows.
+CHANGES = [
+    ("DELETE FROM {t} WHERE {k} % 100 = 7", MARK, Counts(0, 16, 64, 64, 1087, 1, 1, 1)),
+    ("DELETE FROM {t} WHERE {k} % 100 = 7", REWRITE, Counts(0, 32, 64, 1536, 6085, 2, 3009, 1)),
+    ("UPDATE {t} SET {v} = {v} + 1 WHERE {k} % 100 = 7", MARK, Counts(1, 32, 64, 1536, 6085, 2, 39, 1)),
+    ("DELETE FROM {t} WHERE {k} + 0 = 7", MARK, Counts(3, 16, 64, 64, 1087, 1, 1, 1)),
+    ("DELETE FROM {t}", MARK, Counts(0, 0, 0, 0, 0, 0, 0, 1)),
+]
+
+
+@pytest.mark.parametrize(("text", "way", "bounds"), CHANGES, ids=[f"{text} {way}" for text, way, _ in CHANGES])
+def test_a_change_by_a_condition_costs_no_more(
+    spark: SparkSession, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, way: str, bounds: Counts
+) -> None:
+    fresh_copy(table_path(folder, SHAPE), SHAPE, tmp_path / "table", way == MARK, False)
+    table = DeltaTable.forPath(spark, str(tmp_path / "table"))
+    assert table.toDF().count()
+    statement = text.format(t=f"delta.`{tmp_path / 'table'}`", k=KEYS[0], v="wr_amt_0")
+    ledger = Ledger(spark, tmp_path, tmp_path / "table")
+    with ledger.open(monkeypatch):
+        deltamerge.sql(spark, statement)
     found = ledger.counts()
     assert found.requests, "nothing was counted"
     assert not rises(found, bounds)

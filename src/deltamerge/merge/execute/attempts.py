@@ -9,14 +9,25 @@ from typing import Any
 
 from deltamerge.merge.execute.broadcast import broadcast
 from deltamerge.merge.execute.exchange import exchange
+from deltamerge.merge.execute.remove_files import remove_files
 from deltamerge.merge.execute.spark_join import spark_join
 from deltamerge.merge.execute.work import Changed, Work
-from deltamerge.merge.plan.physical import Attempt, Broadcast, EvaluateSource, Exchange, PhysicalPlan, SparkJoin, following
+from deltamerge.merge.plan.physical import (
+    Attempt,
+    Broadcast,
+    EvaluateSource,
+    Exchange,
+    PhysicalPlan,
+    RemoveFiles,
+    SparkJoin,
+    following,
+)
 from deltamerge.worker.scan.outcomes import NotThisWay
 
 log = logging.getLogger("deltamerge.merge")
 
 _RUN: dict[type, Callable[[Work, Any], Changed | NotThisWay]] = {
+    RemoveFiles: remove_files,
     Broadcast: broadcast,
     Exchange: exchange,
     SparkJoin: spark_join,

@@ -64,7 +64,7 @@ def _needed_target(logical: LogicalPlan) -> StructType:
     """The target columns that are copied, or that Spark needs to evaluate the clauses; none when all comes from the source."""
     program, scope = logical.program, logical.resolved.scope
     used = program.expressions(ClauseKind.MATCHED)
-    used += [] if logical.equi_only else [logical.resolved.spec.condition]
+    used += [] if logical.matched_in_arrow else [logical.resolved.spec.condition]
     names = {*scope.used(used, "target"), *scope.target_alone.used(program.expressions(ClauseKind.BY_SOURCE), "target")}
     names.update(copied(program.clauses, "target"))
     return scope.target.select([name for name in scope.target.names if name in names])
@@ -85,7 +85,7 @@ class _Rows:
 
 def _changes(work: Work, matched: MatchedRows) -> pa.Table | NotThisWay:
     """All changed rows; NotThisWay when only a join can tell, or when they are too large for the driver."""
-    program, condition = work.logical.program, None if work.logical.equi_only else work.logical.resolved.spec.condition
+    program, condition = work.logical.program, None if work.logical.matched_in_arrow else work.logical.resolved.spec.condition
     schema = change_schema(arrow_schema(program.written))
     parts: list[pa.Table] = []
     groups: list[_Rows] = []

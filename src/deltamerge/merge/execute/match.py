@@ -6,7 +6,7 @@ Keys decide equality as Spark would; what else the search condition asks is left
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deltamerge.merge.execute.work import Work
 from deltamerge.protocol.schema.types import StructType, arrow_type
+from deltamerge.protocol.values.condition import Condition, names_in
 from deltamerge.protocol.values.widths import is_fixed, width
 from deltamerge.spark.session.jobs import attempt, in_process
 from deltamerge.spark.session.settings import pads_chars
@@ -69,6 +70,8 @@ def match(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | Not
     Where NOT MATCHED BY SOURCE clauses may change them, target rows without a match are there, too.
     """
     files, budgets, others = work.files, work.budgets, work.logical.by_source
+    if work.logical.condition is not None:
+        return _true_for(work, work.logical.condition, columns, most_bytes)
     assert files.lookup is not None
     assert files.key_ids is not None
     keys = set(files.lookup.columns)
@@ -85,6 +88,19 @@ def match(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | Not
     if pairs is None:
         return TooLarge(f"more than {budgets.match_rows:,} pairs of rows match")
     return MatchedRows(found.select([*columns.names, FILE, ROW]), *pairs)
+
+
+def _true_for(work: Work, condition: Condition, columns: StructType, most_bytes: int) -> MatchedRows | NotThisWay:
+    """The rows for which a condition about the target alone is true, each with the only row of the source."""
+    files, needed = work.files, names_in(condition)
+    schema = files.snapshot.schema
+    schema = schema.select([name for name in schema.names if name in needed or columns.find(name, case_sensitive=True)])
+    spec = scan_spec(files.snapshot, schema, None, padded=pads_chars(work.spark, schema))
+    found = _scanned(work, replace(spec, condition=condition), most_bytes)
+    if not isinstance(found, pa.Table):
+        return found
+    rows = np.arange(found.num_rows)
+    return MatchedRows(found.select([*columns.names, FILE, ROW]), rows, np.zeros_like(rows))
 
 
 def _are_too_many(work: Work) -> bool:

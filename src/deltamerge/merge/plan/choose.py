@@ -21,6 +21,7 @@ from deltamerge.merge.plan.physical import (
     Exchange,
     PhysicalPlan,
     Reader,
+    RemoveFiles,
     RowFilter,
     SparkJoin,
 )
@@ -67,6 +68,8 @@ def choose(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> PhysicalPlan
         rejected = ((Strategy.BROADCAST, broadcasts), *rejected)
     else:
         attempts = (*broadcasts, *exchanges)
+    if logical.removes_files and logical.strategy is Strategy.AUTO:
+        attempts = (RemoveFiles("the condition is about partition columns: all rows of a file are deleted, or none"), *attempts)
     return PhysicalPlan(readings, (*attempts, _last(logical, Facts(source, files), budgets, attempts)), rejected)
 
 
@@ -128,6 +131,9 @@ def _broadcasts(logical: LogicalPlan, facts: Facts, budgets: Budgets, exchanged:
         return _asked(logical)
     if logical.resolved.constraints:
         return _WHOLE_ROWS
+    by_condition = logical.condition is not None and logical.by_source is None
+    if by_condition and source.evaluation is Evaluation.COLLECTED and source.rows == 1:
+        return (Broadcast("Arrow evaluates the search condition, which is about the target alone, and the source has one row"),)
     if not logical.pairs:
         return "the search condition has no equality of a source column and a target column"
     if not source.fits_arrow:

@@ -17,7 +17,7 @@ from deltamerge.merge.resolve.scope import Scope
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.values.predicate import And, Compare, Comparison, IsNotNull, IsNull, Or, Path, Predicate, StartsWith
 
-_OPS: dict[type[exp.Expression], Comparison] = {
+COMPARISONS: dict[type[exp.Expression], Comparison] = {
     exp.EQ: "=",
     exp.NullSafeEQ: "<=>",
     exp.LT: "<",
@@ -42,7 +42,7 @@ def predicate_of(node: exp.Expression, scope: Scope) -> Predicate | None:
     if isinstance(node, exp.Or):
         options = [predicate_of(part, scope) for part in node.flatten()]
         return None if None in options else Or(tuple(p for p in options if p is not None))
-    if type(node) in _OPS:
+    if type(node) in COMPARISONS:
         return _comparison(node, scope)
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
         low = _compare(node.this, ">=", node.args["low"], scope)
@@ -53,10 +53,10 @@ def predicate_of(node: exp.Expression, scope: Scope) -> Predicate | None:
         options = [_compare(node.this, "=", value, scope) for value in node.expressions]
         return None if None in options else Or(tuple(p for p in options if p is not None))
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-        path = _column(node.this, scope)
+        path = plain_column(node.this, scope)
         return IsNull(path) if path else None
     if isinstance(node, exp.Not) and isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
-        path = _column(node.this.this, scope)
+        path = plain_column(node.this.this, scope)
         return IsNotNull(path) if path else None
     if isinstance(node, exp.Like):
         return _like(node, scope)
@@ -64,13 +64,13 @@ def predicate_of(node: exp.Expression, scope: Scope) -> Predicate | None:
 
 
 def _comparison(node: exp.Expression, scope: Scope) -> Predicate | None:
-    op = _OPS[type(node)]
+    op = COMPARISONS[type(node)]
     left, right = node.this, node.expression
     return _compare(left, op, right, scope) or _compare(right, _FLIPPED.get(op, op), left, scope)
 
 
 def _compare(column: exp.Expression, op: Comparison, value: exp.Expression, scope: Scope) -> Predicate | None:
-    path = _column(column, scope)
+    path = plain_column(column, scope)
     if not path:
         return None
     field = scope.target.find(path[0], case_sensitive=True)
@@ -80,7 +80,7 @@ def _compare(column: exp.Expression, op: Comparison, value: exp.Expression, scop
     return None if found is None else Compare(path, op, found)
 
 
-def _column(node: exp.Expression, scope: Scope) -> Path | None:
+def plain_column(node: exp.Expression, scope: Scope) -> Path | None:
     """The path of a plain top-level target column without a collation or padding."""
     found = scope.reference(node)
     if found is None or found.side != "target" or len(found.path) > 1:
@@ -143,7 +143,7 @@ def _number(text: str, type: PrimitiveType) -> Any:
 
 
 def _like(node: exp.Like, scope: Scope) -> Predicate | None:
-    path, pattern = _column(node.this, scope), node.expression
+    path, pattern = plain_column(node.this, scope), node.expression
     if not path or not isinstance(pattern, exp.Literal) or not pattern.is_string:
         return None
     field = scope.target.find(path[0], case_sensitive=True)

@@ -20,11 +20,13 @@ from deltamerge.merge.plan.conditions import (
     target_predicate,
     touched_by_source,
 )
+from deltamerge.merge.plan.exact import exact_condition
 from deltamerge.merge.plan.program import Program, compile_clauses
 from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge
 from deltamerge.merge.resolve.scope import conjuncts
 from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.table.features import named_features
+from deltamerge.protocol.values.condition import Condition
 from deltamerge.protocol.values.predicate import ALWAYS, Predicate
 from deltamerge.spark.expressions.expression import Expression
 
@@ -73,7 +75,8 @@ class LogicalPlan:
 
     `pairs` and `ranges` say which files can hold matches, by the source's values; `by_source` is true for every row that a
     NOT MATCHED BY SOURCE clause can change (None: there is no such clause). `keys` are the pairs if they may filter rows,
-    too: where no row without a match matters; `equi_only` says that the pairs are the whole search condition.
+    too: where no row without a match matters; `equi_only` says that the pairs are the whole search condition. `condition` is
+    the search condition where it is about the target alone, and Arrow evaluates it as Spark does.
     `ignores_duplicate_matches` says that several source rows may match one target row. Rows are marked in deletion vectors as
     long as no more than `rewrite_share` of a file's rows are; 0 says that touched files are always written again. `feed` says
     that change data files are written. `rereads` says why the source's rows are looked at more than once; None where once is
@@ -88,6 +91,7 @@ class LogicalPlan:
     keys: tuple[KeyPair, ...]
     ranges: tuple[Range, ...]
     equi_only: bool
+    condition: Condition | None
     has_equi_condition: bool | None
     target_predicate: Predicate
     by_source: Predicate | None
@@ -103,6 +107,16 @@ class LogicalPlan:
     def only_inserts(self) -> bool:
         """Whether no row of the target can change."""
         return all(clause.action is Action.INSERT for clause in self.resolved.clauses)
+
+    @property
+    def matched_in_arrow(self) -> bool:
+        """Whether the rows that match are found without Spark."""
+        return self.equi_only or self.condition is not None
+
+    @property
+    def removes_files(self) -> bool:
+        """Whether this is a DELETE of all rows of each file that it touches, by the partition alone."""
+        return self.resolved.spec.derives_deletes and self.condition is not None and _deletes_files(self.resolved)
 
     @property
     def bounded(self) -> frozenset[str]:
@@ -136,6 +150,7 @@ def logical_plan(resolved: ResolvedMerge, wishes: Wishes) -> LogicalPlan:
         keys,
         column_ranges(parts, resolved.scope),
         bool(pairs) and len(pairs) == len(parts),
+        exact_condition(resolved.spec.condition.tree, resolved.scope),
         equality,
         target_predicate(parts, resolved.scope),
         by_source,

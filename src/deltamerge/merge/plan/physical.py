@@ -96,6 +96,15 @@ class SparkJoin:
 
 
 @dataclass(frozen=True)
+class RemoveFiles:
+    """A DELETE of whole files: they leave the table, and none is opened."""
+
+    strategy: ClassVar = Strategy.AUTO
+    reason: str
+    text: ClassVar = "files are removed"
+
+
+@dataclass(frozen=True)
 class EvaluateSource:
     """No attempt is left in which workers read the source's files: it is evaluated, and the plan is chosen again."""
 
@@ -104,7 +113,7 @@ class EvaluateSource:
     text: ClassVar = "the source is evaluated, and the plan is chosen again"
 
 
-Attempt = Broadcast | Exchange | SparkJoin | EvaluateSource
+Attempt = RemoveFiles | Broadcast | Exchange | SparkJoin | EvaluateSource
 
 
 @dataclass(frozen=True)

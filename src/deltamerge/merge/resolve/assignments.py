@@ -15,6 +15,7 @@ from deltamerge.spark.expressions.expression import Expression, from_name, from_
 from deltamerge.spark.expressions.unresolved import Sight, unresolved
 from deltamerge.spark.plans.attributes import attribute_parts, quoted
 from deltamerge.spark.session.schema import spark_type
+from deltamerge.spark.source.inspect import WITHOUT_COLUMNS
 
 TARGET = "__deltamerge_target"
 SOURCE = "__deltamerge_source"
@@ -157,6 +158,8 @@ def sight(scope: Scope, kind: ClauseKind) -> Sight:
     """The columns that clauses about a kind of rows see, qualified where their side goes by a name."""
     said = 2 if scope.shares_a_name else 1
     source, target = scope.source_name[-said:], scope.target_name[-said:]
+    if scope.source.names == [WITHOUT_COLUMNS]:  # of DELETE and UPDATE, where nothing has to be told from a table's path
+        kind, target = ClauseKind.BY_SOURCE, () if any("/" in part for part in target) else target
     seen: list[tuple[tuple[str, ...], list[str]]] = []
     if kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED):
         seen.append((source, scope.source.names))

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
+from deltamerge.protocol.values.condition import Condition, names_in
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.protocol.values.predicate import Predicate, columns_of
 from deltamerge.protocol.values.roaring import Mask
@@ -25,6 +26,7 @@ from deltamerge.protocol.values.shipping import packed, unpacked
 from deltamerge.worker.scan.bloom import BloomFilter
 from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, padded, place, stored_names
+from deltamerge.worker.scan.holds import holds
 from deltamerge.worker.scan.keys import KeyFilter
 from deltamerge.worker.scan.narrow import may_hold
 from deltamerge.worker.scan.row_errors import Refused, in_file
@@ -79,7 +81,8 @@ class ScanSpec:
 
     `schema` has the filter's key columns too; `with_key_ids` adds the id of each row's key among those of an exact filter. Rows
     that have none, whose key id is null, come where the predicate `others` may hold; without one none does. `padded` has the
-    lengths of CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with.
+    lengths of CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with. A
+    `condition`, in place of keys, lets the rows through for which it is true; `schema` has its columns.
     """
 
     store: DataStore
@@ -88,6 +91,7 @@ class ScanSpec:
     with_key_ids: bool = False
     others: Predicate | None = None
     padded: tuple[tuple[TextPath, int], ...] = ()
+    condition: Condition | None = None
 
     @property
     def output(self) -> pa.Schema:
@@ -196,26 +200,22 @@ def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: Fil
     rows = np.arange(group.first_row, group.first_row + group.rows, dtype=np.int64)
     if alive is not None and not alive.any():
         return None
-    if spec.keys is None:
+    if spec.keys is None and spec.condition is None:
         table = read_columns(file, group.index, spec.schema, task.partition)
         table, rows = (table, rows) if alive is None else (table.filter(pa.array(alive)), rows[alive])
         return _positioned(table, task.file, rows, spec, None)
-    wanted = set(spec.keys.columns) | (set() if spec.others is None else {path[0] for path in columns_of(spec.others)})
-    key_schema = pa.schema([field for field in spec.schema if field.name in wanted])
-    if spec.others is None and not may_contain(file, group.index, spec.keys, key_schema, task.partition):
+    deciding = _deciding(spec)
+    if spec.keys is not None and spec.others is None and not may_contain(file, group.index, spec.keys, deciding, task.partition):
         return None
-    keys = read_columns(file, group.index, key_schema, task.partition)
-    arrays = [keys[name] for name in spec.keys.columns]
-    ids = spec.keys.ids_of(arrays) if spec.with_key_ids and isinstance(spec.keys, KeyFilter) else None
-    mask = spec.keys.mask(arrays) if ids is None else np.asarray(ids.is_valid().to_numpy(zero_copy_only=False))
-    mask = mask if spec.others is None else mask | may_hold(spec.others, keys)
+    known = read_columns(file, group.index, deciding, task.partition)
+    mask, ids = _wanted(spec, known)
     mask = mask if alive is None else mask & alive
     if not mask.any():
         return None
     chosen = np.flatnonzero(mask)
-    rest = pa.schema([field for field in spec.schema if field.name not in wanted])
+    rest = pa.schema([field for field in spec.schema if field.name not in deciding.names])
     indices = None if len(chosen) == group.rows else pa.array(chosen)
-    found = keys if indices is None else keys.take(indices)
+    found = known if indices is None else known.take(indices)
     if len(rest):
         others = read_columns(file, group.index, rest, task.partition)
         others = others if indices is None else others.take(indices)
@@ -224,6 +224,25 @@ def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: Fil
     else:
         found = found.select(spec.schema.names)
     return _positioned(found, task.file, rows[chosen], spec, None if ids is None else ids.take(pa.array(chosen)))
+
+
+def _deciding(spec: ScanSpec) -> pa.Schema:
+    """The columns that say which rows are wanted."""
+    names = set() if spec.condition is None else set(names_in(spec.condition))
+    names |= set() if spec.keys is None else set(spec.keys.columns)
+    names |= set() if spec.others is None else {path[0] for path in columns_of(spec.others)}
+    return pa.schema([field for field in spec.schema if field.name in names])
+
+
+def _wanted(spec: ScanSpec, known: pa.Table) -> tuple[Mask, pa.Array | None]:
+    """Which rows are wanted, and the ids of their keys if they are asked for."""
+    if spec.keys is None:
+        assert spec.condition is not None
+        return holds(spec.condition, known), None
+    arrays = [known[name] for name in spec.keys.columns]
+    ids = spec.keys.ids_of(arrays) if spec.with_key_ids and isinstance(spec.keys, KeyFilter) else None
+    mask = spec.keys.mask(arrays) if ids is None else np.asarray(ids.is_valid().to_numpy(zero_copy_only=False))
+    return (mask if spec.others is None else mask | may_hold(spec.others, known)), ids
 
 
 def _by_name(table: pa.Table) -> dict[str, Any]:

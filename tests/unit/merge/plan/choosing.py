@@ -95,7 +95,7 @@ def _resolved(given: dict[str, str]) -> ResolvedMerge:
     target = _schema(given.pop("target", "k long, v integer, w string"))
     source = _schema(given.pop("source columns")) if "source columns" in given else target
     snapshot = snapshot_of(target, _files(given), [name for name in given.pop("partitioned by", "").split(", ") if name])
-    marks = given.pop("table", "").split(", ")
+    marks, statement = given.pop("table", "").split(", "), given.pop("statement", "merge")
     properties = {key: value for mark in marks for key, value in PROPERTIES.get(mark, {}).items()}
     snapshot = replace(
         snapshot,
@@ -104,6 +104,7 @@ def _resolved(given: dict[str, str]) -> ResolvedMerge:
     )
     clauses = [_clause(text, target, source) for text in given.pop("when", "update: * | insert: *").split(" | ")]
     merge = merge_of(snapshot, source, given.pop("on", "t.k = s.k"), *clauses)
+    merge = replace(merge, spec=replace(merge.spec, derives_deletes=statement == "delete"))
     if "constraint" in marks:
         merge = replace(merge, constraints=TableConstraints(checks=(Check("positive", "v > 0"),)))
     if "identity" in marks:

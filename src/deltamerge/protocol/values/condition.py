@@ -1,0 +1,110 @@
+"""Conditions that Arrow evaluates exactly as Spark does, as plain data: a row that is looked for is one for which it is true.
+
+Unlike a predicate for data skipping, which is a necessary condition, this is the whole condition. Values that are compared have
+one type; whole numbers are compared as 64 bits, whatever their widths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+import pyarrow as pa
+
+from deltamerge.protocol.values.shipping import packed, unpacked
+
+Operator = Literal["=", "<=>", "<", "<=", ">", ">="]
+Operand = Union["Column", "Constant", "Remainder"]
+Condition = Union["Comparison", "Among", "Missing", "Negation", "Every", "Some"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column by its logical name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value of the type that the other operand has; never null."""
+
+    value: pa.Scalar
+
+    def __getstate__(self) -> Any:
+        return packed(self.value)
+
+    def __setstate__(self, state: Any) -> None:
+        object.__setattr__(self, "value", unpacked(state))
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """`column % divisor` of whole numbers, with the sign of the column's value; the divisor is at least 1."""
+
+    column: Column
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left op right`."""
+
+    left: Operand
+    op: Operator
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """The operand is one of `values`, an array without nulls of its type."""
+
+    operand: Operand
+    values: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The operand is null; never null itself."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """NOT of a condition: null where that is."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """AND of conditions, three-valued."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """OR of conditions, three-valued."""
+
+    parts: tuple[Condition, ...]
+
+
+def names_in(condition: Condition | Operand) -> frozenset[str]:
+    """The columns that a condition needs."""
+    match condition:
+        case Column(name):
+            return frozenset({name})
+        case Constant():
+            return frozenset()
+        case Remainder(column):
+            return names_in(column)
+        case Comparison(left, _, right):
+            return names_in(left) | names_in(right)
+        case Among(operand) | Missing(operand):
+            return names_in(operand)
+        case Negation(inner):
+            return names_in(inner)
+        case Every(parts) | Some(parts):
+            return frozenset().union(*map(names_in, parts))
