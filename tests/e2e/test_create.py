@@ -181,12 +181,6 @@ def test_a_failing_query_leaves_the_table_and_no_file(spark: SparkSession, tmp_p
 
 
 def test_the_catalog_lists_tables_that_are_made_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    if not hasattr(spark, "newSession"):
-        pytest.skip("a Connect client before PySpark 4.3 can't tell the catalog of a format")
-    try:
-        spark.newSession()
-    except Exception:
-        pytest.skip("a Connect client before PySpark 4.3 can't tell the catalog of a format")
     spark.sql("CREATE DATABASE made_here LOCATION '" + str(tmp_path / "db") + "'")
     try:
         deltamerge.sql(spark, "CREATE TABLE made_here.t (a INT) USING delta")

@@ -77,10 +77,6 @@ def test_a_complete_result_replaces_the_one_before(spark: SparkSession, rows: Da
 
 
 def test_a_table_of_the_catalog_is_made(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
-    try:
-        spark.newSession()
-    except Exception:
-        pytest.skip("a Connect client before PySpark 4.3 can't tell the catalog of a format")
     spark.sql(f"CREATE DATABASE streamed LOCATION '{tmp_path / 'db'}'")
     try:
         writer(rows, tmp_path).toTable("streamed.t", partitionBy="v").awaitTermination()

@@ -7,7 +7,6 @@ of this name that does nothing: who reads the table by its name asks this librar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
@@ -19,6 +18,7 @@ from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking
 from deltamerge.spark.read.catalog import sql_name
 from deltamerge.spark.read.listing import pattern
+from deltamerge.spark.session.adapter import another_session
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.plain import plain_reader, plain_sql
 from deltamerge.spark.session.schema import nullable_schema
@@ -119,10 +119,9 @@ def _knowing(spark: Session, columns: T.StructType) -> Session:
         def schema(self) -> T.StructType:
             return columns
 
-    given: Any = spark
     try:
-        other: Session = _OTHERS[spark] if spark in _OTHERS else given.newSession()
-    except Exception as error:  # a Connect client before PySpark 4.3 has no such method
+        other = _OTHERS[spark] if spark in _OTHERS else another_session(spark)
+    except AttributeError as error:
         raise AnalysisError(
             NO_SOURCE,
             "The catalog of this session takes no Delta tables: its Spark does not know the format.",

@@ -52,6 +52,18 @@ def is_here(spark: SparkSession) -> bool:
         return False
 
 
+def another_session(spark: SparkSession) -> SparkSession:
+    """A session of its own with the same catalog. PySpark's private parts are of a Connect client before 4.3, which has no such
+    method; raises AttributeError where it has other ones.
+    """
+    given: Any = spark
+    if not is_connect(spark) or "newSession" in vars(type(spark)):
+        return given.newSession()  # type: ignore[no-any-return]
+    builder = copy.copy(given.client._builder)
+    builder._params = {name: value for name, value in builder._params.items() if name != "session_id"}
+    return type(given)(connection=builder)  # type: ignore[no-any-return]
+
+
 def read_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str | None]:
     """Session settings, None for those that are not set and have no default; on Connect by one request."""
     wanted = tuple(keys)
