@@ -85,6 +85,8 @@ def test_an_inventory_is_gone_by_as_by_delta_spark(spark: SparkSession, made: Pa
         with pytest.raises(PySparkException, match="DELTA_INVALID_INVENTORY_SCHEMA"):
             sql(f"VACUUM delta.`{path}` USING INVENTORY (SELECT path FROM inventory)").collect()
         sql(f"VACUUM delta.`{path}` USING INVENTORY (SELECT * FROM inventory) RETAIN 0 HOURS").collect()
-        found[name] = files(path)
+        # Of folders delta-spark tries each, and those go whose files happen to have gone before: it is not the same twice.
+        found[name] = {file for file in files(path) if not (path / file).is_dir()}
+        assert not (path / "empty").exists()
     spark.conf.unset(CHECK)
     assert found["ours"] == found["theirs"]
