@@ -192,6 +192,14 @@ def test_partitions_leave_without_a_look_at_their_files(spark: SparkSession, tmp
     assert content(spark, path) == []
 
 
+def test_partitions_of_days_that_python_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    days = spark.sql("SELECT id, date_add(DATE'9999-12-31', int(id)) AS d FROM range(3)")
+    deltamerge.write(days, str(path), partition_by=["d"])
+    deltamerge.sql(spark, f"DELETE FROM delta.`{path}` WHERE d > DATE'9999-12-31'")
+    assert [row.id for row in deltamerge.read(spark, str(path)).select("id").collect()] == [0]
+
+
 def test_an_unknown_column_is_told_among_the_table_s_own(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     deltamerge.write(spark.range(1), str(path))

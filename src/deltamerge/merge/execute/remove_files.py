@@ -25,8 +25,7 @@ def remove_files(work: Work, attempt: RemoveFiles) -> Changed | NotThisWay:
     schema = work.files.snapshot.schema
     columns = {FILE: pa.array([task.file for task in work.tasks], pa.int32())}
     for field in schema.select(sorted(names_in(condition))):
-        values = [task.partition[field.name].as_py() for task in work.tasks]
-        columns[field.name] = pa.array(values, arrow_type(field.type))
+        columns[field.name] = pa.array([task.partition[field.name] for task in work.tasks], arrow_type(field.type))
     chosen = [work.tasks[at] for at in np.flatnonzero(holds(condition, pa.table(columns)))]
     counts = [_living_rows(task) for task in chosen]
     if any(count is None for count in counts):

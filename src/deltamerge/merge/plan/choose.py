@@ -133,6 +133,8 @@ def _broadcasts(logical: LogicalPlan, facts: Facts, budgets: Budgets, exchanged:
         return _WHOLE_ROWS
     by_condition = logical.condition is not None and logical.by_source is None
     if by_condition and source.evaluation is Evaluation.COLLECTED and source.rows == 1:
+        if files.bytes > budgets.condition_bytes:
+            return f"the files have {_size(files.bytes)}, in which the condition may be true for more rows than the driver takes"
         return (Broadcast("Arrow evaluates the search condition, which is about the target alone, and the source has one row"),)
     if not logical.pairs:
         return "the search condition has no equality of a source column and a target column"
