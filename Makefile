@@ -12,7 +12,7 @@ VENV   = .venv/spark-$(SPARK)
 BIN    = $(VENV)/bin
 READY  = $(VENV)/.ready
 ORACLE = .venv/oracle
-MERGES = tests/oracle/test_cases.py tests/oracle/test_conflicts.py tests/oracle/test_differential.py
+MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differential.py evolution.py feed.py)
 DOCS   = .venv/docs
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
