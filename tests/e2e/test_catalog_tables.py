@@ -166,6 +166,7 @@ def test_nothing_is_kept_by_a_tables_name(active: SparkSession, small: str) -> N
     assert catalog.isCached(small)
     catalog.uncacheTable(small)
     assert not catalog.isCached(small)
+    assert active.sql("UNCACHE TABLE IF EXISTS delta.`/there/is/none`").columns == []
     for action in (lambda: active.sql("UNCACHE TABLE made_nix").collect(), lambda: catalog.refreshTable("made_nix")):
         assert condition(action) == "TABLE_OR_VIEW_NOT_FOUND"
 

@@ -17,6 +17,8 @@ from deltamerge.spark.sql.reader import Reader
 from deltamerge.statements.clauses import any_name
 from deltamerge.statements.statement import Statement
 
+_MISSING = ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
+
 
 def newest_frame(spark: Session, name: tuple[str, ...]) -> Frame | None:
     """The newest version of the Delta table of a name, if Spark lacks its format; None for all else. Raises AnalysisError."""
@@ -41,14 +43,23 @@ def not_cached(name: tuple[str, ...]) -> AnalysisError:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """A table whose newest version is to be read, which is always so; `forgets` the rows that a frame of it keeps."""
+    """A table whose newest version is to be read, which is always so; `forgets` the rows that a frame of it keeps.
+
+    With `if_exists` there may be none.
+    """
 
     name: tuple[str, ...]
     forgets: bool = False
+    if_exists: bool = False
 
     def run(self, spark: Session) -> Frame | None:
         """No rows; None for what is no Delta table. Raises AnalysisError where none lies at the path, or at the table's place."""
-        found = newest_frame(spark, self.name)
+        try:
+            found = newest_frame(spark, self.name)
+        except AnalysisError as error:
+            if self.if_exists and error.condition in _MISSING:
+                return no_rows(spark)
+            raise
         if found is None:
             return None
         if self.forgets:
@@ -78,11 +89,12 @@ def parse_refresh(reader: Reader) -> Statement:
 
 def parse_uncache(reader: Reader) -> Statement:
     """What follows UNCACHE TABLE. Raises ParseError."""
-    if reader.take("IF"):
+    if_exists = reader.take("IF")
+    if if_exists:
         reader.expect("EXISTS")
     name = any_name(reader)
     reader.end()
-    return Refresh(name, forgets=True)
+    return Refresh(name, forgets=True, if_exists=if_exists)
 
 
 def parse_cache(reader: Reader) -> Statement | None:
