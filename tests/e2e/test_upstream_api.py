@@ -25,7 +25,8 @@ EVERY = [call for calls in CALLS.values() for call in calls]
 def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What a call may name."""
     path = tmp_path / "t"
-    make(spark, path, "id int, n int", [(1, 10)], properties={"delta.enableChangeDataFeed": "true"})
+    properties = {"delta.enableChangeDataFeed": "true", "delta.feature.vacuumProtocolCheck": "supported"}
+    make(spark, path, "id int, n int", [(1, 10)], properties=properties)
     make(spark, path, "id int, n int", [(2, 20), (3, 30)])
     (tmp_path / "t_raw").mkdir()
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "t_raw" / "x.parquet")
@@ -42,6 +43,7 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
     stream = spark.readStream.schema("id int, v int").parquet(str(folder / "in")).withColumnRenamed("v", "n")
     given = {"changes": changes, "time": time, "stream": stream, "checkpoint": str(folder / "checkpoint")}
     yield {"spark": spark, "path": str(path), "DeltaTable": DeltaTable, "placed": placed, **given}
+    spark.sql("DROP TABLE IF EXISTS made_by_call")
     deltamerge.deactivate(spark)
     spark.catalog.dropTempView("changes")
 

@@ -29,6 +29,11 @@ def sql(text: str, check: str) -> Call:
 
 ROWS = "len(it.collect()) == {}"
 COUNT = "spark.table(f'delta.`{{path}}`').count() == {}"
+DETAIL = "DeltaTable.forPath(spark, path).detail().first()"
+COLUMNS = "spark.table(f'delta.`{path}`').columns"
+PROPERTY = f"{{!r}} in {DETAIL}.properties"
+FEATURE = f"'deletionVectors' in {DETAIL}.tableFeatures"
+EMPTY = "it.toDF().count() == 0"
 CALLS: dict[str, tuple[Call, ...]] = {
     "Reading": (
         Call('spark.read.format("delta").load(path)', ROWS.format(3)),
@@ -48,9 +53,27 @@ CALLS: dict[str, tuple[Call, ...]] = {
         Call('changes.write.format("delta").mode("overwrite").option("replaceWhere", "id > 1").save(path)', COUNT.format(3)),
         Call('changes.write.format("delta").mode("append").option("mergeSchema", "true").save(path)', COUNT.format(5)),
         Call('changes.write.format("delta").partitionBy("id").save(f"{path}_new")', COUNT.format(3)),
+        Call('changes.write.format("delta").clusterBy("id").save(f"{path}_new")', COUNT.format(3)),
+        Call('changes.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)', COUNT.format(2)),
+        Call(
+            'changes.write.format("delta").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(path)',
+            COUNT.format(2),
+        ),
+        Call(
+            'changes.write.format("delta").mode("append").option("txnAppId", "a").option("txnVersion", 1).save(path)',
+            COUNT.format(5),
+        ),
+        Call(
+            'changes.write.format("delta").mode("append").option("userMetadata", "by hand").save(path)',
+            "DeltaTable.forPath(spark, path).history(1).first().userMetadata == 'by hand'",
+        ),
+        Call('changes.write.format("delta").mode("ignore").save(path)', COUNT.format(3)),
+        Call('changes.write.format("delta").saveAsTable("made_by_call")', "spark.table('made_by_call').count() == 2"),
         Call("changes.write.insertInto(f'delta.`{path}`')", COUNT.format(5)),
         Call("changes.writeTo(f'delta.`{path}`').append()", COUNT.format(5)),
         Call("changes.writeTo(f'delta.`{path}`').overwritePartitions()", COUNT.format(2)),
+        Call('changes.writeTo("made_by_call").using("delta").create()', "spark.table('made_by_call').count() == 2"),
+        Call('changes.writeTo("made_by_call").using("delta").createOrReplace()', "spark.table('made_by_call').count() == 2"),
     ),
     "Streams": (
         Call('spark.readStream.format("delta").load(path)', 'it.isStreaming and it.columns == ["id", "n"]'),
@@ -76,6 +99,30 @@ CALLS: dict[str, tuple[Call, ...]] = {
         sql("MERGE INTO delta.`path` t USING changes s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", "it.first()[0] == 2"),
         sql("DELETE FROM delta.`path` WHERE id = 1", "it.first()[0] == 1"),
         sql("UPDATE delta.`path` SET n = 0 WHERE id > 1", "it.first()[0] == 2"),
+        sql("INSERT INTO delta.`path` VALUES (4, 40)", COUNT.format(4)),
+        sql("INSERT INTO delta.`path` BY NAME SELECT 40 AS n, 4 AS id", COUNT.format(4)),
+        sql("INSERT OVERWRITE delta.`path` SELECT * FROM changes", COUNT.format(2)),
+        sql("INSERT INTO delta.`path` REPLACE WHERE id > 1 SELECT * FROM changes", COUNT.format(3)),
+        sql("CREATE TABLE made_by_call (id INT, n INT) USING delta", "spark.table('made_by_call').count() == 0"),
+        sql("CREATE TABLE made_by_call USING delta AS SELECT * FROM changes", "spark.table('made_by_call').count() == 2"),
+        sql("CREATE OR REPLACE TABLE delta.`path` (id INT) USING delta CLUSTER BY (id)", COUNT.format(0)),
+        sql("CREATE TABLE made_by_call SHALLOW CLONE delta.`path`", "spark.table('made_by_call').count() == 3"),
+        sql("ALTER TABLE delta.`path` ADD COLUMNS (w STRING COMMENT 'a text')", f"{COLUMNS} == ['id', 'n', 'w']"),
+        sql("ALTER TABLE delta.`path` ALTER COLUMN n COMMENT 'a number'", f"{COLUMNS} == ['id', 'n']"),
+        sql("ALTER TABLE delta.`path` ADD CONSTRAINT positive CHECK (id > 0)", PROPERTY.format("delta.constraints.positive")),
+        sql("ALTER TABLE delta.`path` SET TBLPROPERTIES ('k' = 'v')", PROPERTY.format("k")),
+        sql("ALTER TABLE delta.`path` UNSET TBLPROPERTIES IF EXISTS ('k')", COUNT.format(3)),
+        sql("ALTER TABLE delta.`path` DROP FEATURE vacuumProtocolCheck", COUNT.format(3)),
+        sql("SHOW TBLPROPERTIES delta.`path`", "'delta.enableChangeDataFeed' in [row.key for row in it.collect()]"),
+        sql("SHOW COLUMNS IN delta.`path`", ROWS.format(2)),
+        sql("DESCRIBE TABLE delta.`path`", "it.first().col_name == 'id'"),
+        sql("OPTIMIZE delta.`path` WHERE true", f"{DETAIL}.numFiles == 1"),
+        sql("OPTIMIZE delta.`path` ZORDER BY (id)", f"{DETAIL}.numFiles == 1"),
+        sql("VACUUM delta.`path` RETAIN 200 HOURS", COUNT.format(3)),
+        sql("VACUUM delta.`path` DRY RUN", ROWS.format(0)),
+        sql("RESTORE TABLE delta.`path` TO VERSION AS OF 0", COUNT.format(1)),
+        sql("REORG TABLE delta.`path` APPLY (PURGE)", COUNT.format(3)),
+        sql("TRUNCATE TABLE delta.`path`", COUNT.format(0)),
         sql("DESCRIBE HISTORY delta.`path`", ROWS.format(2)),
         sql("DESCRIBE DETAIL delta.`path`", "it.first().numFiles == 2"),
         sql("GENERATE symlink_format_manifest FOR TABLE delta.`path`", "it.columns == []"),
@@ -99,10 +146,27 @@ CALLS: dict[str, tuple[Call, ...]] = {
             ".whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()",
             "it.first()[0] == 2",
         ),
+        Call('DeltaTable.forPath(spark, path).generate("symlink_format_manifest")', "it is None"),
+        Call("DeltaTable.forName(spark, f'delta.`{path}`')", "it.toDF().count() == 3"),
+        Call('DeltaTable.create(spark).tableName("made_by_call").addColumn("id", "INT").execute()', EMPTY),
+        Call('DeltaTable.createIfNotExists(spark).location(f"{path}_new").addColumns(changes.schema).execute()', EMPTY),
+        Call('DeltaTable.replace(spark).location(path).addColumns(changes.schema).partitionedBy("id").execute()', EMPTY),
+        Call('DeltaTable.createOrReplace(spark).location(path).addColumn("id", "INT").clusterBy("id").execute()', EMPTY),
         Call(
-            'DeltaTable.forPath(spark, path).generate("symlink_format_manifest")',
-            "it is None",
+            'DeltaTable.createOrReplace(spark).location(path).addColumns([DeltaTable.columnBuilder(spark, "id").dataType("LONG")'
+            '.generatedAlwaysAsIdentity().build()]).property("k", "v").comment("made").execute()',
+            EMPTY,
         ),
+        Call("DeltaTable.forPath(spark, path).optimize().executeCompaction()", f"{DETAIL}.numFiles == 1"),
+        Call('DeltaTable.forPath(spark, path).optimize().where("true").executeZOrderBy("id")', f"{DETAIL}.numFiles == 1"),
+        Call("DeltaTable.forPath(spark, path).vacuum(200)", "it.count() == 0"),
+        Call("DeltaTable.forPath(spark, path).restoreToVersion(0)", COUNT.format(1)),
+        Call("DeltaTable.forPath(spark, path).restoreToTimestamp(time)", COUNT.format(3)),
+        Call('DeltaTable.forPath(spark, path).clone(f"{path}_new", isShallow=True)', "it.toDF().count() == 3"),
+        Call('DeltaTable.forPath(spark, path).cloneAtVersion(0, f"{path}_new", isShallow=True)', "it.toDF().count() == 1"),
+        Call("DeltaTable.forPath(spark, path).upgradeTableProtocol(1, 4)", f"{DETAIL}.minWriterVersion >= 4"),
+        Call('DeltaTable.forPath(spark, path).addFeatureSupport("deletionVectors")', FEATURE),
+        Call('DeltaTable.forPath(spark, path).dropFeatureSupport("vacuumProtocolCheck")', COUNT.format(3)),
     ),
 }
 
