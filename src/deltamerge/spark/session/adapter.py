@@ -6,8 +6,11 @@ neither can be read the answer is None: nothing is known.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import copy
 import os
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -53,15 +56,32 @@ def is_here(spark: SparkSession) -> bool:
 
 
 def another_session(spark: SparkSession) -> SparkSession:
-    """A session of its own with the same catalog. PySpark's private parts are of a Connect client before 4.3, which has no such
-    method; raises AttributeError where it has other ones.
+    """A session of its own with the same catalog, closed when the process ends.
+
+    Private parts of PySpark are used of a Connect client before 4.3, which has no such method; raises AttributeError where it
+    has other ones.
     """
     given: Any = spark
-    if not is_connect(spark) or "newSession" in vars(type(spark)):
-        return given.newSession()  # type: ignore[no-any-return]
-    builder = copy.copy(given.client._builder)
-    builder._params = {name: value for name, value in builder._params.items() if name != "session_id"}
-    return type(given)(connection=builder)  # type: ignore[no-any-return]
+    if not is_connect(spark):
+        return spark.newSession()
+    if "newSession" in vars(type(spark)):
+        other = given.newSession()
+    else:
+        builder = copy.copy(given.client._builder)
+        builder._params = {name: value for name, value in builder._params.items() if name != "session_id"}
+        other = type(given)(connection=builder)
+    atexit.register(_close, weakref.ref(given.client), other.client)
+    return other  # type: ignore[no-any-return]
+
+
+def _close(first: Callable[[], Any], client: Any) -> None:
+    """Close a Connect client before PySpark does, which would ask a server for minutes that has been stopped with the `first`."""
+    origin = first()
+    with contextlib.suppress(Exception):
+        if origin is not None and not origin.is_closed:
+            client.release_session()
+    with contextlib.suppress(Exception):
+        client.close()
 
 
 def read_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str | None]:

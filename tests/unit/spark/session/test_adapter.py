@@ -7,6 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql.connect import functions as connect
 from sqlglot import exp
 
+from deltamerge.spark.session import adapter
 from deltamerge.spark.session.adapter import tree_of
 from deltamerge.spark.sql.seen import seen
 from deltamerge.spark.sql.text import name_parts
@@ -39,3 +40,35 @@ def test_a_name_has_the_parts_that_spark_sees(name: str, parts: list[str]) -> No
 
 def test_a_name_that_is_none_shows_nothing() -> None:
     assert tree_of(connect.col("t..n"), seen) is None
+
+
+class Client:
+    """A Connect client that notes what it is asked for."""
+
+    def __init__(self, is_closed: bool = False, fails: bool = False) -> None:
+        self.is_closed = is_closed
+        self._fails = fails
+        self.calls: list[str] = []
+
+    def release_session(self) -> None:
+        self.calls.append("release")
+        if self._fails:
+            raise ConnectionError
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+@pytest.mark.parametrize(
+    ("first", "fails", "calls"),
+    [
+        (Client(), False, ["release", "close"]),
+        (Client(), True, ["release", "close"]),
+        (Client(is_closed=True), False, ["close"]),  # its server may be gone
+        (None, False, ["close"]),
+    ],
+)
+def test_another_session_is_closed_when_the_process_ends(first: Client | None, fails: bool, calls: list[str]) -> None:
+    client = Client(fails=fails)
+    adapter._close(lambda: first, client)
+    assert client.calls == calls
