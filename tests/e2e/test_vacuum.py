@@ -66,6 +66,8 @@ def test_the_builder_keeps_what_is_young(spark: SparkSession, table: DeltaTable,
     table.vacuum(0.5)
     with pytest.raises(ValueError, match="'retentionHours' in vacuum must be a number of hours, found inf"):
         table.vacuum(float("inf"))
+    with pytest.raises(ValueError, match="'retentionHours' in vacuum must be a number of hours, found '7 days'"):
+        table.vacuum("7 days")
     assert (tmp_path / "t" / "orphan.parquet").exists()
     table.restoreToVersion(0)
     assert len(content(spark, tmp_path / "t")) == 10

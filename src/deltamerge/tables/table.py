@@ -267,9 +267,12 @@ class DeltaTable:
         and columns. Raises IllegalArgumentException for a time that is negative, or shorter than the table's while
         `spark.databricks.delta.retentionDurationCheck.enabled` is true. As delta-spark's VACUUM.
         """
-        hours = None if retentionHours is None else float(retentionHours)
+        try:
+            hours = None if retentionHours is None else float(retentionHours)
+        except (TypeError, ValueError):
+            hours = math.nan
         if hours is not None and not math.isfinite(hours):
-            raise ValueError(f"'retentionHours' in vacuum must be a number of hours, found {retentionHours!r}")
+            raise ValueError(f"'retentionHours' in vacuum must be a number of hours, found {retentionHours!r}") from None
         vacuum_table(self._spark, self._log, VacuumRequest(hours))
         return self._spark.createDataFrame([], SparkStructType([]))
 

@@ -134,12 +134,22 @@ def _number(text: str, type: PrimitiveType) -> Any:
         value = int(text) if "." not in text else None
         return value if value is not None and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None
     if decimal := type.decimal:
-        number = Decimal(text)
-        exponent = number.as_tuple().exponent
-        return number if isinstance(exponent, int) and -exponent <= decimal[1] else None
+        return _decimal(Decimal(text), *decimal)
     if type.name == "double":
         return float(text)
     return None
+
+
+def _decimal(number: Decimal, precision: int, scale: int) -> Decimal | None:
+    """The literal where the type in which Spark compares it with a column loses no digit of either; else Spark rounds the column.
+
+    A whole number may count as one of 10 or 20 digits, whatever its own are: it does in IN. Source: Spark's DecimalPrecision.
+    """
+    _, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or -exponent > scale:
+        return None
+    whole = len(digits) + exponent if exponent else 10 if abs(number) < 1 << 31 else 20
+    return number if max(precision - scale, whole) + scale <= 38 else None
 
 
 def _like(node: exp.Like, scope: Scope) -> Predicate | None:

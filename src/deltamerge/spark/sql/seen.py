@@ -8,17 +8,20 @@ from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
 from deltamerge.spark.sql.text import parse, words_of
 
-# What stands in a text, the setting under which Spark reads it otherwise, and that setting's default.
+# What stands in a text in small letters, the setting under which Spark reads it otherwise, and that setting's default.
 _READINGS = (
     ('"', "spark.sql.ansi.doubleQuotedIdentifiers", "false"),
     ("`", "spark.sql.parser.quotedRegexColumnNames", "false"),
-    ("\\", "spark.sql.parser.escapedStringLiterals", "false"),
+    ("'", "spark.sql.parser.escapedStringLiterals", "false"),  # R'..' is no raw text then
+    ('"', "spark.sql.parser.escapedStringLiterals", "false"),
+    ("user", "spark.sql.ansi.enforceReservedKeywords", "false"),  # whoever runs the query, and no column
     ("${", "spark.sql.variable.substitute", "true"),
 )
 
 
 def seen(text: str) -> exp.Expression | None:
     """The tree of an expression; None when it does not parse, or may be another one to Spark: `IDENTIFIER(..)` names anything."""
-    if any(mark in text and setting(Session.active(), key, default).lower() == "true" for mark, key, default in _READINGS):
+    small = text.lower()
+    if any(mark in small and setting(Session.active(), key, default).lower() == "true" for mark, key, default in _READINGS):
         return None
     return None if words_of(text) is None else parse(text)
