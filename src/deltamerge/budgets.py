@@ -33,9 +33,7 @@ class Budgets:
     match_rows: int = 2_000_000
     match_bytes: int = 128 * _MB
     early_bytes: int = 32 * _MB  # of columns that updates keep, read together with the keys
-    condition_bytes: int = (
-        4 << 30
-    )  # of files in which a condition looks for rows: in vain, if it finds more than the driver takes
+    condition_bytes: int = 4 << 30  # of files in which a condition looks for rows, maybe more than the driver takes
     changed_bytes: int = 96 * _MB  # of changed rows, and of what Spark is handed to evaluate: a driver of 1 GB takes 107
     driver_match_bytes: int = 64 * _MB  # of files that the driver reads to match them; above it tasks do
     driver_write_bytes: int = 48 * _MB  # of files that the driver reads to write them again; above it tasks do

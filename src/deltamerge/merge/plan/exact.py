@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from deltamerge.merge.plan.literals import COMPARISONS, literal_of, plain_column
+from deltamerge.merge.plan.literals import COMPARISONS, FLIPPED, literal_of, plain_column
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.values.condition import (
@@ -30,7 +30,6 @@ from deltamerge.protocol.values.condition import (
 _WHOLE = ("byte", "short", "integer", "long")
 _COMPARED = (*_WHOLE, "date", "boolean", "string")
 _LONG = PrimitiveType("long")
-_FLIPPED: dict[str, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def exact_condition(node: exp.Expression | None, scope: Scope) -> Condition | None:
@@ -84,7 +83,7 @@ def _comparison(left: exp.Expression, op: Operator, right: exp.Expression, scope
         return None if value is None else Comparison(one[0], op, Constant(value))
     if other is not None:
         value = literal_of(left, other[1])
-        return None if value is None else Comparison(other[0], _FLIPPED.get(op, op), Constant(value))
+        return None if value is None else Comparison(other[0], FLIPPED.get(op, op), Constant(value))
     return None
 
 

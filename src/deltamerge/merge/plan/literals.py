@@ -25,7 +25,7 @@ COMPARISONS: dict[type[exp.Expression], Comparison] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_FLIPPED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+FLIPPED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _INTEGER_RANGE = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
@@ -66,7 +66,7 @@ def predicate_of(node: exp.Expression, scope: Scope) -> Predicate | None:
 def _comparison(node: exp.Expression, scope: Scope) -> Predicate | None:
     op = COMPARISONS[type(node)]
     left, right = node.this, node.expression
-    return _compare(left, op, right, scope) or _compare(right, _FLIPPED.get(op, op), left, scope)
+    return _compare(left, op, right, scope) or _compare(right, FLIPPED.get(op, op), left, scope)
 
 
 def _compare(column: exp.Expression, op: Comparison, value: exp.Expression, scope: Scope) -> Predicate | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -24,14 +23,7 @@ from deltamerge.protocol.values.condition import (
     Some,
 )
 from deltamerge.protocol.values.roaring import Mask
-
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "=": pc.equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
+from deltamerge.worker.scan.narrow import COMPARED
 
 
 def holds(condition: Condition, rows: pa.Table) -> Mask:
@@ -61,7 +53,7 @@ def _evaluated(condition: Condition, rows: pa.Table) -> Any:
 
 def _compared(left: Any, op: str, right: Any) -> Any:
     if op != "<=>":
-        return _COMPARED[op](left, right)
+        return COMPARED[op](left, right)
     both = pc.and_(pc.is_null(left), pc.is_null(right))
     return pc.or_(both, pc.fill_null(pc.equal(left, right), False))
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from deltamerge.protocol.values.predicate import And, Compare, IsNotNull, IsNull, OneOf, Or, Predicate
 
 Mask = npt.NDArray[np.bool_]
-_COMPARED = {"=": pc.equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+COMPARED = {"=": pc.equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 
 
 def narrows(predicate: Predicate, schema: pa.Schema) -> bool:
@@ -44,7 +44,7 @@ def may_hold(predicate: Predicate, rows: pa.Table) -> Mask:
     column = rows.column(predicate.column[0])
     match predicate:
         case Compare(_, op, value):
-            found = _COMPARED[op](column, value)
+            found = COMPARED[op](column, value)
         case OneOf(_, values, or_null):
             found = pc.is_in(column, value_set=values.drop_null())
             found = pc.or_(found, pc.is_null(column)) if or_null else found
@@ -65,7 +65,7 @@ def _is_decided(predicate: Predicate, schema: pa.Schema) -> bool:
     type = schema.field(predicate.column[0]).type
     match predicate:
         case Compare(_, op, value):
-            return op in _COMPARED and value.is_valid and value.type.equals(type) and _is_compared(type)
+            return op in COMPARED and value.is_valid and value.type.equals(type) and _is_compared(type)
         case OneOf(_, values):
             return values.type.equals(type) and _is_compared(type)
         case IsNull() | IsNotNull():
