@@ -1,4 +1,4 @@
-"""A streaming query that is killed at any moment, and started again, leaves each batch in the table once."""
+"""Streaming queries that are killed at any moment, and started again, leave each batch in their tables once."""
 
 from __future__ import annotations
 
@@ -14,41 +14,36 @@ from tests.effort import ALL
 from tests.faults.processes import Child
 
 IDS = range(5)
-KILLS = 20 if ALL else 3
+KILLS = 20 if ALL else 2
 BATCHES = 3 * KILLS
+# About as many as three batches take.
+MOST_CALLS = 200
 
 
-def test_kills_of_a_query(tmp_path: Path) -> None:
+def test_kills_of_queries(tmp_path: Path) -> None:
+    """Every other kill comes before some call that touches the tables, the others after some time."""
     write_deltalake(tmp_path / "counted", pa.table({"id": IDS, "counter": [0] * len(IDS)}))
-    (tmp_path / "in").mkdir()
+    (tmp_path / "files").mkdir()
     for number in range(BATCHES):
-        pq.write_table(pa.table({"id": IDS}), tmp_path / "in" / f"{number}.parquet")
-    run_and_kill("tests.faults.streaming", tmp_path)
+        pq.write_table(pa.table({"id": IDS}), tmp_path / "files" / f"{number}.parquet")
+        write_deltalake(tmp_path / "commits", pa.table({"id": IDS}), mode="append")
+    moments = random.Random(22)
+    for number in range(KILLS):
+        call = 0 if number % 2 else round(MOST_CALLS * (number + 1) / KILLS)
+        with Child("tests.faults.streaming", tmp_path, call, folder=tmp_path / "child") as child:
+            if not call:
+                child.hear()
+                time.sleep(moments.uniform(0, 1.5))
+                child.kill()
+            assert not any("done" in line for line in child.rest())
+    with Child("tests.faults.streaming", tmp_path, 0, folder=tmp_path / "child") as child:
+        *_, said = child.rest()
+        assert "done" in said, said
+        print(f"{KILLS} kills; the last run: {said}")
     counted = DeltaTable(tmp_path / "counted").to_pyarrow_table()
     assert counted.sort_by("id").to_pydict() == {"id": list(IDS), "counter": [BATCHES] * len(IDS)}
     check_appended(tmp_path / "appended")
-
-
-def test_kills_of_a_query_between_tables(tmp_path: Path) -> None:
-    """The source is a table with its first rows and commits after them."""
-    write_deltalake(tmp_path / "in", pa.table({"id": IDS}))
-    for _ in range(BATCHES - 1):
-        write_deltalake(tmp_path / "in", pa.table({"id": IDS}), mode="append")
-    run_and_kill("tests.faults.streaming_sink", tmp_path)
     check_appended(tmp_path / "sink")
-
-
-def run_and_kill(module: str, tmp_path: Path) -> None:
-    """Run a query over what is there, kill it several times, and let it come to its end."""
-    delays = random.Random(22)
-    for _ in range(KILLS):
-        with Child(module, tmp_path, folder=tmp_path / "child") as child:
-            child.hear()
-            time.sleep(delays.uniform(0, 1.5))
-            child.kill()
-    with Child(module, tmp_path, folder=tmp_path / "child") as child:
-        said = child.rest()
-    assert said[-1:] == ["done"]
 
 
 def check_appended(path: Path) -> None:

@@ -1,57 +1,62 @@
-"""A process that appends to a table, optimizes it, restores versions of it and vacuums it, round by round, until it is killed.
+"""A process that runs OPTIMIZE, RESTORE and VACUUM in children of its own, which begin at once and may be killed.
+
+It is told a line for each: the statement, the table's path, and when to kill the child: `7` before its seventh call that touches
+the table, `0.02s` after so many seconds, `0` never. It answers `killed`, or the number of calls and the seconds.
 
 Needs no Spark: these commands ask a session for settings only, where the calling process writes the files.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from pathlib import Path
+import time
 from types import SimpleNamespace
 from typing import Any
-
-import pyarrow as pa
-from deltalake import write_deltalake
 
 from deltamerge.commands.layout.optimize import Optimize, optimize_table
 from deltamerge.commands.layout.restore import restore_table
 from deltamerge.commands.layout.vacuum import VacuumRequest, vacuum_table
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.storage.local import LocalStore
-from tests.faults.processes import READY
+from tests.faults.dying import die_at
 
-ROWS = 10
-UNCHECKED = "spark.databricks.delta.retentionDurationCheck.enabled"
+RESTORED = 3
+STATEMENTS = {
+    "OPTIMIZE": lambda spark, log: optimize_table(spark, log, Optimize()),
+    "RESTORE": lambda spark, log: restore_table(spark, log, version=RESTORED),
+    "VACUUM": lambda spark, log: vacuum_table(spark, log, VacuumRequest(0)),
+}
 
 
 def session() -> Any:
     """What the commands need of a session."""
-    get = {UNCHECKED: "false"}.get
+    get = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}.get
     return SimpleNamespace(conf=SimpleNamespace(get=get), version="4.3", createDataFrame=lambda table: table)
 
 
-def rows_of(number: int) -> pa.Table:
-    """The rows of a round."""
-    ids = list(range(number * ROWS, number * ROWS + ROWS))
-    return pa.table({"id": ids, "part": [id % 2 for id in ids]})
+def main() -> None:
+    """Do what the lines say, one after the other, until there are none."""
+    for line in sys.stdin:
+        statement, path, moment = line.split()
+        child = os.fork()
+        if not child:
+            run(statement, path, 0 if moment.endswith("s") else int(moment))
+        if moment.endswith("s"):
+            time.sleep(float(moment[:-1]))
+            os.kill(child, signal.SIGKILL)
+        if os.waitpid(child, 0)[1]:
+            print("killed", flush=True)
 
 
-def run(path: Path, number: int) -> None:
-    """Rounds from a number on: after each of them the table has the rows of all rounds, in a file a partition."""
-    spark, log = session(), DeltaLog(LocalStore(str(path)))
-    while True:
-        write_deltalake(path, rows_of(number), mode="append")
-        newest = log.snapshot().version
-        print("restoring", flush=True)
-        restore_table(spark, log, version=newest - 1)
-        restore_table(spark, log, version=newest)
-        print("optimizing", flush=True)
-        optimize_table(spark, log, Optimize())
-        print("vacuuming", flush=True)
-        vacuum_table(spark, log, VacuumRequest(0))
-        print(READY, flush=True)
-        number += 1
+def run(statement: str, path: str, call: int) -> None:
+    """Run a statement, say what it took, and end."""
+    started, calls = time.perf_counter(), die_at(call, path)
+    STATEMENTS[statement](session(), DeltaLog(LocalStore(path)))
+    print(calls(), time.perf_counter() - started, flush=True)
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), int(sys.argv[2]))
+    main()
