@@ -21,7 +21,7 @@ from deltamerge.log.feed.feed import feed_of
 from deltamerge.log.feed.range import FeedBounds
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.spark.read.feed import feed_frame
-from deltamerge.spark.read.snapshot import newest_frame, snapshot_frame
+from deltamerge.spark.read.snapshot import newest_frame, travelled_frame
 from deltamerge.spark.read.travel import several_times
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import check_session, open_table
@@ -50,7 +50,7 @@ def read(
         raise several_times()
     time = None if timestamp is None else milliseconds(timestamp, time_zone(spark))
     snapshot = open_table(spark, path, storage_options).snapshot(version, time)
-    return newest_frame(spark, snapshot) if version is None and time is None else snapshot_frame(spark, snapshot)
+    return newest_frame(spark, snapshot) if version is None and time is None else travelled_frame(spark, snapshot)
 
 
 @catchable

@@ -13,7 +13,8 @@ from deltamerge.merge.statement.clauses import Assignment, Clause, MergeSpec
 from deltamerge.merge.statement.parse import SqlClause, Statement
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.plans.attributes import attribute_of
-from deltamerge.spark.read.catalog import named_frame, target_named
+from deltamerge.spark.read.catalog import NamedTable, named_frame
+from deltamerge.spark.read.view_targets import changed_table
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.storage import open_table
@@ -23,15 +24,16 @@ from deltamerge.spark.sql.text import name_parts_of
 
 @dataclass(frozen=True)
 class BoundStatement:
-    """A statement's target and what is to be merged into it."""
+    """A statement's target, as it was named and opened, and what is to be merged into it."""
 
+    target: NamedTable
     table: DeltaLog
     spec: MergeSpec
 
 
 def bind(spark: Session, statement: Statement, views: TableViews) -> BoundStatement:
     """Open the tables that a statement names; `views` stand for the tables in its queries. Raises AnalysisError."""
-    target = target_named(spark, statement.target, "MERGE")
+    target = changed_table(spark, statement.target, "MERGE")
 
     def ready(text: str) -> Expression:
         return views.expression(text, statement.ctes)
@@ -46,7 +48,7 @@ def bind(spark: Session, statement: Statement, views: TableViews) -> BoundStatem
         source_name if statement.source_alias is None else (statement.source_alias,),
         statement.with_schema_evolution or None,
     )
-    return BoundStatement(table, replace(spec, source_read=views.read_of(table.store)))
+    return BoundStatement(target, table, replace(spec, source_read=views.read_of(table.store)))
 
 
 def _source(spark: Session, statement: Statement, views: TableViews) -> tuple[Frame, tuple[str, ...]]:

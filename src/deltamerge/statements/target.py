@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, target_named
+from deltamerge.spark.read.catalog import NamedTable, is_path, target_named
+from deltamerge.spark.read.view_targets import changed_named
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.reader import Reader
@@ -19,12 +20,21 @@ class Target:
     name: tuple[str, ...]
     alias: str | None = None
 
-    def opened(self, spark: Session) -> tuple[DeltaLog, tuple[str, ...]] | None:
-        """The table's log and what qualifies its columns; None for what is no Delta table. Raises AnalysisError."""
-        found = delta_named(spark, self.name)
+    def opened(self, spark: Session) -> Opened | None:
+        """The table, or the one that a temporary view shows; None for what is no Delta table. Raises AnalysisError."""
+        found = changed_named(spark, self.name)
         if not isinstance(found, NamedTable):
             return None
-        return open_table(spark, found.location), found.name if self.alias is None else (self.alias,)
+        return Opened(found, open_table(spark, found.location), found.name if self.alias is None else (self.alias,))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A table as it was named, its log, and what qualifies its columns."""
+
+    named: NamedTable
+    log: DeltaLog
+    qualifier: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from deltamerge.merge.run import explained
 from deltamerge.merge.sql import bind
 from deltamerge.merge.statement.parse import parse_merge, says_merge
 from deltamerge.spark.expressions.identifiers import with_identifiers
+from deltamerge.spark.read.view_targets import show_newest
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import one_row
@@ -25,4 +26,6 @@ def run_merge_text(spark: Session, text: str, arguments: Arguments | None = None
         bound = bind(spark, statement, views)
         if statement.explain:
             return one_row(spark, {"plan": explained(spark, bound.table, bound.spec)})
-        return merge_rows(spark, bound.table, bound.spec).to_frame(spark)
+        report = merge_rows(spark, bound.table, bound.spec)
+    show_newest(spark, bound.target, bound.table)
+    return report.to_frame(spark)

@@ -22,22 +22,27 @@ _HINT = "Name a Delta table of the session's catalog, or a path as delta.`path`.
 class NamedTable:
     """Where a Delta table lies, and all parts of its name: its columns are qualified by them.
 
-    Whether this session's Spark has what it needs to read it, and whether the catalog deletes the folder with the table.
+    Whether this session's Spark has what it needs to read it, whether the catalog deletes the folder with the table, and whether
+    the name is that of a temporary view that shows the table.
     """
 
     location: str
     name: tuple[str, ...]
     is_read_by_spark: bool
     is_managed: bool = False
+    is_view: bool = False
 
 
 @dataclass(frozen=True)
 class NotDelta:
-    """Why a name is no Delta table's, and what to name instead; whether it is another format's over a Delta table's files."""
+    """Why a name is no Delta table's, and what to name instead; whether it is a view, or another format's over a Delta table's
+    files.
+    """
 
     reason: str
     hint: str
     is_over_delta: bool = False
+    is_view: bool = False
 
 
 def table_named(spark: Session, name: Sequence[str]) -> NamedTable:
@@ -61,7 +66,12 @@ def target_named(spark: Session, name: Sequence[str], operation: str) -> NamedTa
     found = delta_named(spark, name)
     if isinstance(found, NamedTable):
         return found
-    raise AnalysisError(
+    raise table_only(name, found, operation)
+
+
+def table_only(name: Sequence[str], found: NotDelta, operation: str) -> AnalysisError:
+    """The error for an operation, as SQL names it, on what is no Delta table."""
+    return AnalysisError(
         "DELTA_TABLE_ONLY_OPERATION",
         f"{sql_name(name)} is not a Delta table: {found.reason} {operation} is only supported for Delta tables.",
         parameters={"tableName": sql_name(name), "operation": operation},
@@ -77,7 +87,7 @@ def delta_named(spark: Session, name: Sequence[str]) -> NamedTable | NotDelta:
     if found.is_delta and found.location is not None:
         return NamedTable(found.location, found.name, found.is_read_by_spark, found.is_managed)
     if found.is_view:
-        return NotDelta("it is a view.", _HINT)
+        return NotDelta("it is a view.", _HINT, is_view=True)
     if found.location is None or not _is_delta_folder(spark, found.location):
         return NotDelta(f"the catalog has it as a table of the format {found.provider or 'hive'}.", _HINT)
     return NotDelta(

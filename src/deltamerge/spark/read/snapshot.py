@@ -35,6 +35,11 @@ def newest_frame(spark: Session, snapshot: Snapshot) -> Frame:
     return snapshot_frame(spark, snapshot).alias(mark_of(snapshot)).select("*")
 
 
+def travelled_frame(spark: Session, snapshot: Snapshot) -> Frame:
+    """As `snapshot_frame`, for someone who has asked for this version: a view of it is told from one of the newest version."""
+    return snapshot_frame(spark, snapshot).alias(mark_of(snapshot, travels=True)).select("*")
+
+
 def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:
     """All rows of a snapshot, columns in the schema's order; nothing runs yet."""
     files = snapshot.files.table()

@@ -12,7 +12,7 @@ from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.spark.expressions.queries import query_frame
-from deltamerge.spark.read.snapshot import newest_frame, snapshot_frame
+from deltamerge.spark.read.snapshot import newest_frame, travelled_frame
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import open_table
@@ -56,7 +56,7 @@ def table_at(spark: Session, path: str, version: str | None = None, timestamp: s
 def frame_of(spark: Session, path: str, snapshot: Snapshot, travels: bool) -> Frame:
     """The rows of a snapshot that was asked for as `path`, lazily, and by a version or time if it `travels`."""
     travels = travels or (marked(path) and not marked(snapshot.store.url))
-    return snapshot_frame(spark, snapshot) if travels else newest_frame(spark, snapshot)
+    return travelled_frame(spark, snapshot) if travels else newest_frame(spark, snapshot)
 
 
 def marked(path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltamerge.commands.rows.dml import delete_rows
+from deltamerge.spark.read.view_targets import show_newest
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import one_row
@@ -25,10 +26,10 @@ class Delete:
         found = self.target.opened(spark)
         if found is None:
             return None
-        log, qualifier = found
         with TableViews(spark) as views:
             condition = None if self.condition is None else views.expression(self.condition, self.ctes)
-            metrics = delete_rows(spark, log, condition, qualifier)
+            metrics = delete_rows(spark, found.log, condition, found.qualifier)
+        show_newest(spark, found.named, found.log)
         return one_row(spark, {"num_affected_rows": metrics.get("numDeletedRows", 0)})
 
 

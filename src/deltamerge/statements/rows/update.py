@@ -11,6 +11,7 @@ from deltamerge.commands.rows.dml import update_rows
 from deltamerge.merge.sql import assignments_of
 from deltamerge.merge.statement.parse import set_list
 from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.read.view_targets import show_newest
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import one_row
@@ -32,7 +33,6 @@ class Update:
         found = self.target.opened(spark)
         if found is None:
             return None
-        log, qualifier = found
         with TableViews(spark) as views:
 
             def ready(text: str) -> Expression:
@@ -40,7 +40,9 @@ class Update:
 
             condition = None if self.condition is None else ready(self.condition)
             assignments = assignments_of(self.assignments, ready)
-            metrics = update_rows(spark, log, assignments, condition, qualifier, views.read_of(log.store))
+            read = views.read_of(found.log.store)
+            metrics = update_rows(spark, found.log, assignments, condition, found.qualifier, read)
+        show_newest(spark, found.named, found.log)
         return one_row(spark, {"num_affected_rows": metrics.get("numUpdatedRows", 0)})
 
 

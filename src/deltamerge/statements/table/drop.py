@@ -14,9 +14,9 @@ from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, sql_
 from deltamerge.spark.read.register import registrar, rename, unregister, whole_name
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import no_rows
+from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.statements.clauses import any_name
-from deltamerge.statements.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,16 @@ class TruncateTable:
 
     def run(self, spark: Session) -> Frame | None:
         """No rows; None for what is no Delta table."""
-        found = Target(self.name).opened(spark)
-        if found is None:
+        found = delta_named(spark, self.name)
+        if not isinstance(found, NamedTable):
             return None
-        log, qualifier = found
         if self.has_partition:
             raise AnalysisError(
                 "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED",
                 "Operation not allowed: TRUNCATE TABLE on Delta tables does not support partition predicates.",
                 hint="DELETE FROM table WHERE .. deletes some rows.",
             )
-        delete_rows(spark, log, None, qualifier)
+        delete_rows(spark, open_table(spark, found.location), None, found.name)
         return no_rows(spark)
 
 
