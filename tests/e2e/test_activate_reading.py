@@ -99,6 +99,17 @@ def test_other_formats_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
         spark.table("not_there").collect()
 
 
+def test_no_option_is_silently_ignored(spark: SparkSession, path: str, caplog: pytest.LogCaptureFixture) -> None:
+    for near, meant in (("versonAsOf", "versionAsOf"), ("version", "versionAsOf"), ("readChangesFeed", "readChangeFeed")):
+        with pytest.raises(IllegalArgumentException, match=rf"(?s)DELTAMERGE_UNKNOWN_OPTION.*{near.lower()}.*mean {meant}\?"):
+            spark.read.format("delta").option(near, 1).load(path)
+    options = {"header": "true", "startingVersion": "1", "fs.s3a.access.key": "k", "versionAsOf": "0"}
+    assert ids(spark.read.format("delta").options(**options).load(path)) == [1]
+    assert [record.getMessage() for record in caplog.records if record.name == "deltamerge.activation"] == [
+        "These options say nothing to a Delta table that is read, and are ignored: header, startingVersion."
+    ]
+
+
 def test_what_cannot_be_is_refused(spark: SparkSession, path: str) -> None:
     def load(*given: Any, **options: Any) -> DataFrame:
         return spark.read.format("delta").options(**options).load(*given)

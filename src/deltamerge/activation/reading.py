@@ -5,7 +5,9 @@ Source: delta-spark's DeltaDataSource, CDCReader and DeltaTableV2.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError, UnsupportedTableError
 from deltamerge.log.feed.feed import feed_of
@@ -20,6 +22,11 @@ from deltamerge.spark.session.storage import open_table
 VERSION, TIMESTAMP = "versionasof", "timestampasof"
 FEED = ("readchangefeed", "readchangedata")
 _STORES = ("fs.", "dfs.")
+_BOUNDS = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
+_NAMES = {name.lower(): name for name in ("versionAsOf", "timestampAsOf", "readChangeFeed", "readChangeData", *_BOUNDS, "path")}
+_ALIKE = 0.75
+
+log = logging.getLogger("deltamerge.activation")
 
 Options = Mapping[str, str]
 """By their names in lower case: Spark's readers do not tell case apart."""
@@ -63,10 +70,11 @@ def schema_given() -> UnsupportedTableError:
 
 
 def delta_frame(spark: Session, path: str, options: Options) -> Frame:
-    """The rows of the table at a path, or its changes, as options say, lazily. Options that say nothing to it are ignored.
+    """The rows of the table at a path, or its changes, as options say, lazily. The log tells which of them say nothing to it.
 
     Raises DeltaMergeError.
     """
+    _check_names(options)
     stores = stores_of(options)
     travels, zone = not options.keys().isdisjoint((VERSION, TIMESTAMP)), time_zone(spark)
     if any(_truth(options, name) for name in FEED):
@@ -92,6 +100,26 @@ def delta_frame(spark: Session, path: str, options: Options) -> Frame:
         )
     version, time = version_number(options.get(VERSION)), _time(options, TIMESTAMP, zone)
     return frame_of(spark, path, snapshot_of(spark, path, version, time, stores), travels)
+
+
+def _check_names(options: Options) -> None:
+    """Raise InvalidArgumentError for a name that is nearly one that is known; tell of others that they are ignored."""
+    asks_feed = not options.keys().isdisjoint(FEED)
+    ignored = []
+    for name in options:
+        if name in _NAMES and (asks_feed or _NAMES[name] not in _BOUNDS):
+            continue
+        if name not in _NAMES and (alike := get_close_matches(name, _NAMES, 1, _ALIKE)):
+            raise InvalidArgumentError(
+                "DELTAMERGE_UNKNOWN_OPTION",
+                f"There is no option {name} of a Delta table that is read.",
+                parameters={"options": [name]},
+                hint=f"Did you mean {_NAMES[alike[0]]}?",
+            )
+        if not name.startswith(_STORES):
+            ignored.append(_NAMES.get(name, name))
+    if ignored:
+        log.warning("These options say nothing to a Delta table that is read, and are ignored: %s.", ", ".join(ignored))
 
 
 def stores_of(options: Options) -> Options | None:
