@@ -50,5 +50,7 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize("call", EVERY, ids=lambda call: call.text)
 def test_it_works(known: dict[str, Any], call: Call) -> None:
+    if call.behind:
+        known["spark"].sql(call.behind)
     it = eval(call.code, known)
     assert eval(call.check, {**known, "it": it})

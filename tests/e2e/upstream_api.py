@@ -10,11 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Call:
-    """A call on the table at `path`, rows 1 to 3 in two versions, and what is true afterwards of its value `it`."""
+    """A call on the table at `path`, rows 1 to 3 in two versions, and what is true afterwards of its value `it`.
+
+    A statement may come `behind` another one.
+    """
 
     text: str
     check: str
     python: bool = True
+    behind: str = ""
 
     @property
     def code(self) -> str:
@@ -22,9 +26,9 @@ class Call:
         return self.text if self.python else f"spark.sql(placed({self.text!r}))"
 
 
-def sql(text: str, check: str) -> Call:
-    """A statement about delta.`path`."""
-    return Call(text, check, python=False)
+def sql(text: str, check: str, behind: str = "") -> Call:
+    """A statement about delta.`path`, or about a table that a statement before it makes."""
+    return Call(text, check, python=False, behind=behind)
 
 
 ROWS = "len(it.collect()) == {}"
@@ -113,6 +117,11 @@ CALLS: dict[str, tuple[Call, ...]] = {
         sql("ALTER TABLE delta.`path` SET TBLPROPERTIES ('k' = 'v')", PROPERTY.format("k")),
         sql("ALTER TABLE delta.`path` UNSET TBLPROPERTIES IF EXISTS ('k')", COUNT.format(3)),
         sql("ALTER TABLE delta.`path` DROP FEATURE vacuumProtocolCheck", COUNT.format(3)),
+        sql(
+            "ALTER TABLE made_by_call CLUSTER BY (n)",
+            "DeltaTable.forName(spark, 'made_by_call').detail().first().clusteringColumns == ['n']",
+            behind="CREATE TABLE made_by_call (id INT, n INT) USING delta CLUSTER BY (id)",
+        ),
         sql("SHOW TBLPROPERTIES delta.`path`", "'delta.enableChangeDataFeed' in [row.key for row in it.collect()]"),
         sql("SHOW COLUMNS IN delta.`path`", ROWS.format(2)),
         sql("DESCRIBE TABLE delta.`path`", "it.first().col_name == 'id'"),
