@@ -50,11 +50,14 @@ class HostError(Exception):
 
 
 class Host:
-    """A host of one kind: delta (classic Spark with delta-spark), classic or connect (without it), or bare (no Spark)."""
+    """A host of one kind: delta (classic Spark with delta-spark), classic or connect (without it), or bare (no Spark).
 
-    def __init__(self, kind: str, folder: Path) -> None:
+    `source` is the folder that this library is imported from.
+    """
+
+    def __init__(self, kind: str, folder: Path, source: Path = ROOT / "src") -> None:
         (folder / "spark").mkdir(parents=True, exist_ok=True)
-        paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+        paths = [str(ROOT), str(source), os.environ.get("PYTHONPATH", "")]
         given = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
@@ -74,6 +77,7 @@ class Host:
                 start_new_session=True,
             )
         self._buffer = b""
+        self.asked = 0
         self.versions: dict[str, str] = self._answer(_STARTING_SECONDS)
 
     @property
@@ -84,6 +88,7 @@ class Host:
     def ask(self, command: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The answer to a command. Raises HostError, also after `seconds` without one."""
         stdin = _there(self._process.stdin)
+        self.asked += 1
         try:
             stdin.write(json.dumps(command).encode() + b"\n")
             stdin.flush()

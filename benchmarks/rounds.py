@@ -65,7 +65,7 @@ class Bench:
                 for engine in ENGINES.values() if kind == "delta" else (ENGINES[OURS], ENGINES[OURS_DV]):
                     self._in_time()
                     try:
-                        self._merge(host, engine, _WARMING)
+                        self.merged(host, engine, _WARMING)
                     except HostError as error:  # another one is told when it is the engine's turn
                         if error.gone:
                             raise
@@ -100,7 +100,7 @@ class Bench:
                         kind, engine = rest[name]
                         if "error" not in found[name] and not found[name].get("once"):
                             self._in_time()
-                            _add(found[name], self._merge(self._host(kind), engine, point))
+                            _add(found[name], self.merged(self._host(kind), engine, point))
             except HostError as error:
                 if not name:
                     raise
@@ -116,7 +116,7 @@ class Bench:
         """What the warm-up says of an engine: an error, or the only round when it takes too long; its result is checked."""
         self._in_time()
         try:
-            first = self._merge(host, engine, point, checks if point.kind == "merge" else None)
+            first = self.merged(host, engine, point, checks if point.kind == "merge" else None)
         except HostError as error:
             if error.gone:
                 raise
@@ -124,7 +124,7 @@ class Bench:
         slow = first["seconds"] > self._longest
         return {**{name: [value] for name, value in first.items()}, "once": True} if slow else {}
 
-    def _merge(self, host: Host, engine: Engine, point: Point, checks: dict[str, list[int]] | None = None) -> dict[str, Any]:
+    def merged(self, host: Host, engine: Engine, point: Point, checks: dict[str, list[int]] | None = None) -> dict[str, Any]:
         """One merge into a copy of the table: seconds, CPU seconds, bytes written, jobs."""
         case, shape = point.case, point.shape
         folder = Path(tempfile.mkdtemp(dir=self._folder, prefix="round-"))

@@ -17,6 +17,7 @@ from tests.e2e.tables import make
 Try = Callable[[DeltaTable, DataFrame], object]
 ON = "t.id = s.id"
 UNRESOLVED = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+COLUMN = "UNRESOLVED_COLUMN"
 EVOLUTION = ".withSchemaEvolution(), in SQL MERGE WITH SCHEMA EVOLUTION INTO"
 
 
@@ -152,6 +153,15 @@ def test_mistakes_of_sql_text(spark: SparkSession, path: Path, changes: DataFram
             "it is a view",
             "delta.`path`",
         ),
+        (
+            f"{into} t USING (SELECT 1 AS id, 2 AS n, 3 AS n) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n",
+            "AMBIGUOUS_REFERENCE",
+            "`n`",
+            "Source or target has several columns of this name",
+        ),
+        (f"DELETE FROM delta.`{path}` WHERE nam = 'x'", f"{COLUMN}.WITH_SUGGESTION", "resolve nam in", "Did you mean name?"),
+        (f"UPDATE delta.`{path}` SET nam = 'x'", f"{COLUMN}.WITH_SUGGESTION", "resolve nam in", "Did you mean name?"),
+        (f"UPDATE delta.`{path}` WHERE id = 1 SET n = 2", "PARSE_SYNTAX_ERROR", "SET expected before WHERE", "SET .. WHERE"),
     ):
         with refused(path, AnalysisException, condition, message, hint=hint):
             deltamerge.sql(spark, text)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import DeltaInvariantViolationException
+from deltamerge.spark.session import settings
 from deltamerge.tables import DeltaTable
 from tests.e2e.commits import put_commit
 from tests.e2e.refusals import refused
@@ -38,18 +43,45 @@ def test_a_text_that_is_too_long_for_its_column_is_refused(spark: SparkSession, 
         table.merge(long, "t.id = s.id").whenMatchedUpdateAll().execute()
 
 
+@pytest.fixture
+def zone_of_machine(spark: SparkSession) -> Iterator[None]:
+    """A machine in New York, and a session that sets no time zone."""
+    zones = spark.sparkContext._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone("America/New_York"))
+    spark.conf.unset("spark.sql.session.timeZone")
+    settings._zone_of_machine.cache_clear()
+    yield
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    zones.setDefault(before)
+    settings._zone_of_machine.cache_clear()
+
+
+@pytest.mark.classic
+def test_a_session_that_sets_no_zone_has_that_of_its_machine(spark: SparkSession, tmp_path: Path, zone_of_machine: None) -> None:
+    path, now = tmp_path / "t", time.time()
+    _merge_by_a_moment_without_a_zone(spark, path)
+    for version, ago in ((0, 1000), (1, 500)):
+        os.utime(path / "_delta_log" / f"{version:020}.json", (now - ago, now - ago))
+    text = datetime.fromtimestamp(now - 750, ZoneInfo("America/New_York")).strftime("%Y-%m-%d %H:%M:%S")
+    assert [row.id for row in deltamerge.read(spark, str(path), timestamp=text).collect()] == [1]
+
+
 def test_a_partition_moment_without_a_zone_is_one_of_the_session(spark: SparkSession, tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    frame = spark.sql("select 1 as id, timestamp'2024-01-02 00:00:00' as ts")
-    deltamerge.write(frame, str(path), partition_by=["ts"])
-    _edit_log(path, '"ts":"2024-01-02T00:00:00.000000Z"', '"ts":"2024-01-02 00:00:00"')
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        changes = spark.sql("select 5 as id, timestamp'2024-01-02 00:00:00' as ts")
-        table = DeltaTable.forPath(spark, str(path)).alias("t")
-        report = table.merge(changes.alias("s"), "t.ts = s.ts").whenMatchedUpdate(set={"id": "s.id"}).run()
+        _merge_by_a_moment_without_a_zone(spark, tmp_path / "t")
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def _merge_by_a_moment_without_a_zone(spark: SparkSession, path: Path) -> None:
+    frame = spark.sql("select 1 as id, timestamp'2024-01-02 00:00:00Z' as ts")
+    deltamerge.write(frame, str(path), partition_by=["ts"])
+    _edit_log(path, '"ts":"2024-01-02T00:00:00.000000Z"', '"ts":"2024-01-02 00:00:00"')
+    changes = spark.sql("select 5 as id, timestamp'2024-01-02 00:00:00' as ts")
+    table = DeltaTable.forPath(spark, str(path)).alias("t")
+    report = table.merge(changes.alias("s"), "t.ts = s.ts").whenMatchedUpdate(set={"id": "s.id"}).run()
     assert report.updated == 1
 
 

@@ -38,7 +38,7 @@ from deltamerge.merge.statement.clauses import MergeSpec, TxnId
 from deltamerge.spark.read.unread import all_read, frame_read
 from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import known_settings, pads_chars
+from deltamerge.spark.session.settings import known_settings, own_settings, pads_chars
 from deltamerge.spark.source.evaluate import ReadingStep, evaluate
 from deltamerge.spark.source.facts import Source
 from deltamerge.spark.source.inspect import InspectedSource, Inspection, inspect_source
@@ -81,7 +81,7 @@ def merge(
     says; so it does when rows of the materialized source are lost. Raises DeltaMergeError; the table is then as it was.
     """
     with known_settings(spark, SETTINGS):
-        check_names(spark)
+        check_names(own_settings())
         check_sizes(spark)
         started, budgets, spec = time.perf_counter(), current_budgets(), with_transaction(spark, spec)
         if source is None:

@@ -17,7 +17,7 @@ from deltamerge.merge.settings import SETTINGS, check_names
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.spark.session.checkpoints import give_back
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import engine_name, known_settings
+from deltamerge.spark.session.settings import engine_name, known_settings, own_settings
 
 log = logging.getLogger("deltamerge.merge")
 
@@ -52,7 +52,7 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
     Raises AnalysisError, InvalidArgumentError, UnsupportedTableError, CorruptTableError.
     """
     with known_settings(spark, SETTINGS):
-        check_names(spark)
+        check_names(own_settings())
         logical = planned(spark, table.snapshot(), spec)
         prospect = prospect_of(logical, current_budgets())
         return explain(logical, prospect.plan, prospect.files)

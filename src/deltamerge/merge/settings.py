@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import replace
 
 from deltamerge.disk import SYNC
@@ -11,17 +12,22 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.plan.logical import REWRITE_SHARE, Strategy
 from deltamerge.merge.resolve.evolve import AUTO_MERGE
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
-from deltamerge.spark.session.adapter import names_of_settings
 from deltamerge.spark.session.file_sizes import SIZE_SETTINGS
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import CASE_SENSITIVE, CHAR_AS_STRING, READ_SIDE_PADDING, TIME_ZONE, setting
+from deltamerge.spark.session.settings import (
+    CASE_SENSITIVE,
+    CHAR_AS_STRING,
+    OWN_SETTINGS,
+    READ_SIDE_PADDING,
+    TIME_ZONE,
+    setting,
+)
 from deltamerge.spark.source.inspect import READ_SETTINGS
 
 STRATEGY = "spark.deltamerge.strategy"
 SHARE = "spark.deltamerge.rewriteShare"
 SHARE_PROPERTY = "deltamerge.rewriteShare"
 RETRIES = "spark.deltamerge.conflictRetries"
-_OWN = "spark.deltamerge."
 _KNOWN = (STRATEGY, SHARE, RETRIES, SYNC)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
@@ -36,16 +42,14 @@ _ALIASES = {
 }
 
 
-def check_names(spark: Session) -> None:
-    """Raises InvalidArgumentError when the session has a setting of this library that it doesn't know: misspelt, or of another
-    version.
-    """
-    unknown = sorted(set(names_of_settings(spark, _OWN)) - set(_KNOWN))
+def check_names(names: Iterable[str]) -> None:
+    """Raises InvalidArgumentError for a setting of this library that does not exist: misspelt, or of another version."""
+    unknown = sorted(name for name in names if name.startswith(OWN_SETTINGS) and name not in _KNOWN)
     if not unknown:
         return
     name = unknown[0]
-    spelled = {known.removeprefix(_OWN).lower(): known for known in _KNOWN}
-    close = difflib.get_close_matches(name.removeprefix(_OWN).lower(), spelled, n=1)
+    spelled = {known.removeprefix(OWN_SETTINGS).lower(): known for known in _KNOWN}
+    close = difflib.get_close_matches(name.removeprefix(OWN_SETTINGS).lower(), spelled, n=1)
     meant = f"Did you mean {spelled[close[0]]}? " if close else f"There are {', '.join(_KNOWN)}. "
     raise InvalidArgumentError(
         "DELTAMERGE_UNKNOWN_SETTING",

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.merge.settings import RETRIES, SHARE, STRATEGY, check_names
-
-
-def session(*names: str) -> Any:
-    return SimpleNamespace(conf=SimpleNamespace(getAll=dict.fromkeys(names, "1")))
 
 
 @pytest.mark.parametrize(
@@ -27,10 +20,10 @@ def session(*names: str) -> Any:
 )
 def test_a_setting_that_does_not_exist_is_named(name: str, hint: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"DELTAMERGE_UNKNOWN_SETTING") as caught:
-        check_names(session("spark.app.name", STRATEGY, name))
+        check_names(["spark.app.name", STRATEGY, name])
     assert caught.value.detail == f"There is no setting {name}."
     assert caught.value.hint == f'{hint} Remove the wrong one: spark.conf.unset("{name}").'
 
 
 def test_settings_that_exist_and_those_of_others() -> None:
-    check_names(session(STRATEGY, SHARE, RETRIES, "spark.deltamerged", "spark.databricks.delta.unheard"))
+    check_names([STRATEGY, SHARE, RETRIES, "spark.deltamerged", "spark.databricks.delta.unheard"])

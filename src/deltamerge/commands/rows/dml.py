@@ -5,11 +5,13 @@ So they prune, scan, mark and rewrite as merges do. Source of the metrics: delta
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from deltamerge.commands.layout.auto_compact import compact_after_changes
+from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.conflict import FrameRead
 from deltamerge.log.commit.transaction import Committed
 from deltamerge.log.replay.table import DeltaLog
@@ -73,13 +75,26 @@ def _run(
             compact_after_changes(spark, table, committed.snapshot, outcome)
         return metrics, committed
 
-    done = merge(spark, table, spec, finish, log.debug, source)
+    with _as_outside_of_merges():
+        done = merge(spark, table, spec, finish, log.debug, source)
     if done is None:
         return {}
     metrics, committed = done
     if committed is not None:
         table.remember(committed.snapshot)
     return metrics
+
+
+@contextlib.contextmanager
+def _as_outside_of_merges() -> Iterator[None]:
+    """The condition of a name that no column has is Spark's own, as in delta-spark."""
+    try:
+        yield
+    except AnalysisError as error:
+        if error.condition != "DELTA_MERGE_UNRESOLVED_EXPRESSION":
+            raise
+        name = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+        raise AnalysisError(name, error.detail, parameters=error.parameters, hint=error.hint) from error.__cause__
 
 
 def _metrics(outcome: MergeOutcome, action: Action, timing: Timing) -> dict[str, int]:

@@ -73,7 +73,7 @@ def _first_sound(store: Store, segment: LogSegment) -> tuple[LogSegment, Snapsho
             if not bad:
                 raise damage from damage.__cause__
         avoid |= bad
-        log.warning("passing over a damaged file of the log: %s", damage)
+        log.warning("passing over a damaged file of the log, as others have what it has: %s", damage.detail)
         try:
             segment = find_segment(store, segment.version, avoid)
         except (CorruptTableError, AnalysisError):

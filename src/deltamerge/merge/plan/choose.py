@@ -57,11 +57,12 @@ def choose(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> PhysicalPlan
     """
     source, files = facts.source, facts.files
     readings: tuple[ReadingStep, ...] = ()
+    layouts = Layouts(logical, files, budgets)
     if source.evaluation is Evaluation.NONE:
-        sent = _exchanges(logical, Facts(source.deferred(), files), budgets)[0] if source.files else ()
+        sent = _exchanges(logical, Facts(source.deferred(), files), budgets, layouts)[0] if source.files else ()
         readings = choose_readings(source, budgets, large_source(files, budgets), logical.rereads, sent)
         source = source.deferred() if readings[0].reading is Reading.DEFER else replace(source, files=(), bounds=None)
-    exchanges, rejected = _exchanges(logical, Facts(source, files), budgets)
+    exchanges, rejected = _exchanges(logical, Facts(source, files), budgets, layouts)
     broadcasts = _broadcasts(logical, Facts(source, files), budgets, bool(exchanges))
     attempts: tuple[Attempt, ...] = exchanges
     if isinstance(broadcasts, str):
@@ -198,7 +199,7 @@ def _early_columns(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> tupl
 
 
 def _exchanges(
-    logical: LogicalPlan, facts: Facts, budgets: Budgets
+    logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Layouts
 ) -> tuple[tuple[Exchange, ...], tuple[tuple[Strategy, str], ...]]:
     """The exchanges to try, and why others are not."""
     blocker = _exchange_blocker(logical, budgets)
@@ -206,7 +207,6 @@ def _exchanges(
     blocker = blocker or (None if facts.source.fits_arrow else _OTHER_TYPE)
     if blocker is not None:
         return (), tuple((strategy, blocker) for strategy in _EXCHANGES)
-    layouts = Layouts(logical, facts.files, budgets)
     by_range = _exchange(logical, facts, budgets, layouts, hash_tasks=0)
     by_hash = _exchange(logical, facts, budgets, layouts, hash_tasks=layouts.hash_tasks(facts.source.bytes or 0))
     if logical.strategy in _EXCHANGES:

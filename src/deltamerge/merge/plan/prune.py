@@ -62,6 +62,7 @@ class FileFacts:
     row_filter: KeyFilter | BloomFilter | None = field(default=None, repr=False)
     lookup: KeyFilter | None = field(default=None, repr=False)
     key_ids: pa.Array | None = field(default=None, repr=False)
+    _bounds: dict[str, KeyBounds] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def count(self) -> int:
@@ -101,8 +102,12 @@ class FileFacts:
         return self._gathered(row_counts, pa.int64())
 
     def bounds_of(self, column: str) -> KeyBounds:
-        """What the statistics say of a column's values in each file."""
+        """What the statistics say of a column's values in each file; looked up once."""
+        if column not in self._bounds:
+            self._bounds[column] = self._looked_up(column)
+        return self._bounds[column]
 
+    def _looked_up(self, column: str) -> KeyBounds:
         def of_chunk(chunk: FileChunk) -> Bounds:
             return bounds_of(chunk, self.snapshot.schema, (), [(column,)])[(column,)]
 

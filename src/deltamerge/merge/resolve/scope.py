@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from sqlglot import exp
@@ -150,8 +151,14 @@ class Scope:
 
     def is_repeated(self, side: str, name: str) -> bool:
         """Whether several columns of a side go by this name."""
-        schema = self.target if side == "target" else self.source
-        return sum(self.same(field.name, name) for field in schema) > 1
+        return self._counts[side][self._key(name)] > 1
+
+    @cached_property
+    def _counts(self) -> dict[str, Counter[str]]:
+        """How many columns of each side go by a name."""
+        return {
+            side: Counter(map(self._key, schema.names)) for side, schema in (("target", self.target), ("source", self.source))
+        }
 
     def used(self, expressions: Iterable[Expression], side: Literal["target", "source"]) -> list[str]:
         """Names of the columns of one side that expressions use, in the schema's order; more than they use when in doubt.
@@ -167,8 +174,7 @@ class Scope:
             else:
                 names.update(reference.path[0] for reference in references if reference.side == side)
                 names.update(name for name in schema.names if expression.overlooks(name))
-        counts = Counter(map(self._key, schema.names))
-        return [name for name in schema.names if name in names and counts[self._key(name)] == 1]
+        return [name for name in schema.names if name in names and not self.is_repeated(side, name)]
 
     def _key(self, name: str) -> str:
         """What names have in common that are the same one."""

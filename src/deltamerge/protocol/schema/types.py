@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Union
 
 import pyarrow as pa
@@ -96,7 +97,7 @@ class StructField:
         return replace(self, type=type)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StructType:
     """Named fields in order; a table's schema is one of these."""
 
@@ -115,10 +116,15 @@ class StructType:
 
     def find(self, name: str, case_sensitive: bool = False) -> StructField | None:
         """The field of this name, or None."""
-        if case_sensitive:
-            return next((f for f in self.fields if f.name == name), None)
-        folded = name.lower()
-        return next((f for f in self.fields if f.name.lower() == folded), None)
+        return self._exact.get(name) if case_sensitive else self._folded.get(name.lower())
+
+    @cached_property
+    def _exact(self) -> Mapping[str, StructField]:
+        return {field.name: field for field in reversed(self.fields)}
+
+    @cached_property
+    def _folded(self) -> Mapping[str, StructField]:
+        return {field.name.lower(): field for field in reversed(self.fields)}
 
     def select(self, names: list[str]) -> StructType:
         """The fields of these exact names, in the schema's own order."""

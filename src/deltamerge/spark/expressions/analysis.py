@@ -34,6 +34,7 @@ _STAR = re.compile(r"\*|star", re.IGNORECASE)
 _NON_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 _AMBIGUOUS = "AMBIGUOUS_REFERENCE"
 NAMES_WANTED = 'Give both an alias, as by .alias("t") and .alias("s"), or AS t and AS s in SQL.'
+_REPEATED = "Source or target has several columns of this name: give each a name of its own."
 # The names that stand for the sides of a merge to which the user gave none.
 _OWN_NAMES = re.compile(r"`__deltamerge_(source|target)`")
 _NAMES = ("UNRESOLVED", "FIELD_NOT_FOUND", "AMBIGUOUS")
@@ -168,7 +169,9 @@ def _explained(frame: Frame, error: AnalysisException, check: Check, sight: Sigh
     if condition == _AMBIGUOUS:
         named = {key: _OWN_NAMES.sub(r"\1", value) for key, value in given.items()}
         message = _OWN_NAMES.sub(r"\1", plain_message(str(error)))
-        return placed(AnalysisError(condition, message, parameters=named, hint=NAMES_WANTED), check)
+        columns = re.findall(r"`[^,\]]*`", named.get("referenceNames", ""))
+        names = _REPEATED if columns and len(set(columns)) == 1 else NAMES_WANTED
+        return placed(AnalysisError(condition, message, parameters=named, hint=names), check)
     look_up, name = _NOT_THERE.get(condition, (None, ""))
     hint = look_up(frame.sparkSession, given[name]) if look_up is not None and name in given else None
     return placed(AnalysisError(condition, plain_message(str(error)), parameters=given, hint=hint), check)

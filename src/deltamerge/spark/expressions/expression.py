@@ -89,7 +89,9 @@ def from_name(*parts: str, type: SparkType | None = None) -> Expression:
 
 
 def only(frame: Frame, columns: Sequence[str]) -> Frame:
-    """Some columns of a frame; as SQL text where Spark reads names as they are: that is one call, however many there are."""
+    """Some columns of a frame, itself where these are all; as SQL text where Spark reads names as they are."""
+    if list(columns) == frame.columns:
+        return frame
     if any("${" in name for name in columns):
         return frame.select([F.col(quoted(name)) for name in columns])
     return frame.selectExpr(*map(quoted, columns))

@@ -84,27 +84,13 @@ def _close(first: Callable[[], Any], client: Any) -> None:
         client.close()
 
 
-def read_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str | None]:
-    """Session settings, None for those that are not set and have no default; on Connect by one request."""
-    wanted = tuple(keys)
-    if is_connect(spark):
-        try:
-            client: Any = spark
-            found = client.client.get_config_with_defaults(*[(key, None) for key in wanted])
-            return dict(zip(wanted, found, strict=True))
-        except Exception:
-            return {}
-    return {key: spark.conf.get(key, None) for key in wanted}
-
-
-def names_of_settings(spark: SparkSession, prefix: str) -> list[str]:
-    """The names of the session's settings that begin with `prefix`; on Connect by one request."""
+def names_of_settings(spark: SparkSession) -> Iterable[str]:
+    """The names of the settings that a classic session has."""
     try:
         hidden: Any = spark
-        names = str(hidden._jsparkSession.conf().getAll().keySet().mkString("\n")).splitlines()
+        return str(hidden._jsparkSession.conf().getAll().keySet().mkString("\n")).splitlines()
     except Exception:
-        names = list(spark.conf.getAll)  # on classic Spark a call for each setting
-    return [name for name in names if name.startswith(prefix)]
+        return spark.conf.getAll  # a call for each setting
 
 
 def hadoop_settings(spark: SparkSession, names: Iterable[str], pattern: str | None = None) -> dict[str, str]:

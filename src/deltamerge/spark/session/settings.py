@@ -5,15 +5,35 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.spark.session.adapter import is_connect, read_settings
+from deltamerge.spark.session.adapter import is_connect, names_of_settings
 from deltamerge.spark.session.frames import Session
 
+_FEW = 4  # calls tell which settings a classic session has
 _ARROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
+
+
+def read_settings(spark: Session, keys: Iterable[str], prefix: str | None = None) -> dict[str, str | None]:
+    """Session settings, None for those that are not set, and all whose names begin with `prefix`.
+
+    On Connect by one request, on classic Spark by a call for each that is set.
+    """
+    wanted = tuple(keys)
+    if is_connect(spark):
+        found: Any = spark.conf.getAll
+    elif prefix is None and len(wanted) < _FEW:
+        return {key: spark.conf.get(key, None) for key in wanted}
+    else:
+        names = names_of_settings(spark)
+        chosen = (name for name in names if name in wanted or (prefix is not None and name.startswith(prefix)))
+        found = {name: spark.conf.get(name, None) for name in chosen}
+    own = {} if prefix is None else {name: value for name, value in found.items() if name.startswith(prefix)}
+    return {**dict.fromkeys(wanted), **{name: value for name, value in found.items() if name in wanted}, **own}
 
 
 @contextlib.contextmanager
@@ -56,18 +76,27 @@ def described(spark: Session, text: str) -> Iterator[None]:
 
 
 _KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("known settings", default=MappingProxyType({}))
+OWN_SETTINGS = "spark.deltamerge."
 CASE_SENSITIVE, TIME_ZONE = "spark.sql.caseSensitive", "spark.sql.session.timeZone"
 READ_SIDE_PADDING, CHAR_AS_STRING = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarcharAsString"
 
 
 @contextlib.contextmanager
 def known_settings(spark: Session, keys: Iterable[str]) -> Iterator[None]:
-    """Settings that a whole operation asks for one by one, read together: on Connect each reading is a request."""
-    token = _KNOWN.set(MappingProxyType(read_settings(spark, keys)))
+    """Settings that a whole operation asks for one by one, and all of this library, read together: each reading is a call."""
+    known = read_settings(spark, keys, OWN_SETTINGS)
+    if TIME_ZONE in known and known[TIME_ZONE] is None:
+        known[TIME_ZONE] = _zone_of_machine(spark)
+    token = _KNOWN.set(MappingProxyType(known))
     try:
         yield
     finally:
         _KNOWN.reset(token)
+
+
+def own_settings() -> list[str]:
+    """The names of this library's settings that the session of the operation has."""
+    return [name for name, value in _KNOWN.get().items() if name.startswith(OWN_SETTINGS) and value is not None]
 
 
 def setting(spark: Session, key: str, default: str) -> str:
@@ -103,8 +132,14 @@ def _are_strings(spark: Session) -> bool:
 
 
 def time_zone(spark: Session) -> str:
-    """The session's time zone, in which timestamps without an offset are read."""
-    return setting(spark, TIME_ZONE, "UTC")
+    """The session's time zone, in which timestamps without an offset are read; where none is set, that of Spark's machine."""
+    return setting(spark, TIME_ZONE, "") or _zone_of_machine(spark)
+
+
+@lru_cache(maxsize=8)
+def _zone_of_machine(spark: Session) -> str:
+    """The time zone of a session that sets none: what Spark says when it is asked without a default of ours."""
+    return str(spark.conf.get(TIME_ZONE))
 
 
 def engine_name(spark: Session) -> str:

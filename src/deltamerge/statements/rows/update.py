@@ -49,6 +49,8 @@ class Update:
 def parse_update(reader: Reader, ctes: str = "") -> Update:
     """What follows UPDATE. Raises ParseError."""
     target = target_of(reader, "SET")
+    if (target.alias or "").upper() == "WHERE" and not reader.sees("SET"):  # a name to Spark
+        raise reader.error("PARSE_SYNTAX_ERROR", "Syntax error: SET expected before WHERE", "Write UPDATE .. SET .. WHERE ..")
     reader.expect("SET")
     assignments = set_list(reader, "WHERE")
     condition = reader.expression() if reader.take("WHERE") else None

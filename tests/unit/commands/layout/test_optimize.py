@@ -34,7 +34,9 @@ ROWS = 10
 
 def session(**settings: str) -> Any:
     """What the command needs of a session."""
-    values = {f"spark.databricks.delta.optimize.{name}": value for name, value in settings.items()}
+    values = {"spark.sql.session.timeZone": "UTC"} | {
+        f"spark.databricks.delta.optimize.{name}": value for name, value in settings.items()
+    }
     get = SimpleNamespace(get=lambda key, default=None: values.get(key, default))
     return SimpleNamespace(conf=get, version="4.3", createDataFrame=lambda table: table)
 

@@ -40,4 +40,4 @@ def test_another_value_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_setting_is_one_of_those_that_are_known() -> None:
-    check_names(SimpleNamespace(conf=SimpleNamespace(getAll={SYNC: "true"})))  # type: ignore[arg-type]
+    check_names([SYNC])
