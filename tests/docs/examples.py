@@ -52,6 +52,20 @@ def examples_of(page: str) -> Iterator[Example]:
         yield waiting
 
 
+def commands_of(page: str) -> Iterator[tuple[str, str | None]]:
+    """The commands of this library's program that a page has, in order, each with the output that the page shows behind it."""
+    blocks = list(_BLOCK.finditer(page))
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        if block["language"] != "shell":
+            continue
+        parts = re.split(r"^deltamerge ", block["text"], flags=re.MULTILINE)[1:]
+        if not parts:
+            continue
+        *first, last = [f"deltamerge {part.rstrip()}" for part in parts]
+        yield from ((command, None) for command in first)
+        yield last, following["text"] if following is not None and following["language"] == "text" else None
+
+
 def run_page(path: Path, folder: Path) -> Iterator[tuple[Example, str]]:
     """Run a page's examples in one empty namespace; each with what it printed.
 

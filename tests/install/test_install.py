@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.examples import commands_of
+
 ROOT = Path(__file__).parents[2]
 # Extras of the wheel, and the PySpark beside it.
 CLASSIC = {"4.3": ("[pyspark]", "pyspark==4.3.0")}
@@ -79,6 +81,25 @@ def test_classic(wheel: Path, tmp_path: Path, version: str) -> None:
     assert command.returncode == 1
     assert "typer, which is not installed.\nHint: pip install 'deltamerge[cli]'" in command.stderr
     assert "Traceback" not in command.stderr
+    pip(python, "install", "--no-compile", "-c", "constraints.txt", f"{wheel}[cli]")
+    merges_a_file(python, tmp_path)
+
+
+def merges_a_file(python: Path, folder: Path) -> None:
+    """The commands of README.md do what they say with a file of one's own; an error is all that is on the screen."""
+    rows = "import sys, pyarrow as p, pyarrow.parquet as q; q.write_table(p.table({'id': [1, 2]}), sys.argv[1])"
+    assert ran(python, "-c", rows, folder / "customers.parquet").returncode == 0
+    program = python.with_name("deltamerge")
+    script = "\n".join(command for command, _ in commands_of((ROOT / "README.md").read_text(encoding="utf-8")))
+    wrong = f"{program} sql 'SELECT nothing FROM delta.`customers`'"
+    done = ran(
+        "sh", "-c", f"cd {folder} && set -e\n{script.replace('deltamerge ', f'{program} ')}\n{wrong}", PYSPARK_PYTHON=str(python)
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("UNRESOLVED_COLUMN.WITH_SUGGESTION: "), done.stderr
+    assert len(done.stderr.splitlines()) == 2
+    for part in ("committed version 1: 2 inserted", "Preview of version 1: 2 updated", "│ CREATE TABLE │"):
+        assert part in done.stdout
 
 
 @pytest.mark.parametrize("version", CONNECT)

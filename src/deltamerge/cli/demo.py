@@ -19,9 +19,10 @@ from rich.table import Table
 
 from deltamerge.activation import activate
 from deltamerge.cli.flights import KEYS, Flights, load_flights
-from deltamerge.cli.render import funnel_view, history_view, pairs_view, plan_view, result_view, rows_view
+from deltamerge.cli.render import history_view, plan_panel, rendered, rows_view
 from deltamerge.cli.session import local_session
 from deltamerge.commands.table.describe import history_table
+from deltamerge.display.views import Pairs
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.replay.table import open_log
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
@@ -43,13 +44,12 @@ def run_demo(folder: Path, console: Console) -> None:
         with console.status("Writing January to November as a Delta table partitioned by month"):
             spark.createDataFrame(flights.table).write.format("delta").partitionBy("month").save(str(path))
         builder = _merge(spark, str(path), flights.batch)
-        console.print(plan_view(builder.explain(), console.width))
+        console.print(plan_panel(builder.explain()))
         with console.status("Merging") as status:
             report = builder.run(progress=lambda step: status.update(f"Merging: {step}"))
-        console.print(funnel_view(report.funnel))
-        console.print(result_view(report))
+        console.print(rendered(report.view()))
         _run_sql(spark, str(path), flights.late, console)
-        console.print(history_view(history_table(open_log(str(path)))))
+        console.print(rendered(history_view(history_table(open_log(str(path))))))
         with console.status("Reading the table with delta-rs and DuckDB"):
             proofs = _proofs(path, flights.expected)
     _show_proofs(proofs, console)
@@ -88,16 +88,18 @@ def _show_batch(flights: Flights, console: Console) -> None:
     counts = pc.value_counts(flights.batch["op"]).to_pylist()
     meaning = {"I": "new flights of December", "U": "corrected delays", "D": "cancelled flights to delete"}
     console.print(
-        pairs_view(
-            "The data",
-            [
-                ("flights from January to November", flights.table.num_rows),
-                *((meaning[count["values"]], count["counts"]) for count in counts),
-            ],
+        rendered(
+            Pairs(
+                "The data",
+                (
+                    ("flights from January to November", f"{flights.table.num_rows:,}"),
+                    *((meaning[count["values"]], f"{count['counts']:,}") for count in counts),
+                ),
+            )
         )
     )
     sample = pa.concat_tables([flights.batch.filter(pc.equal(flights.batch["op"], op)).slice(0, 2) for op in "IUD"])
-    console.print(rows_view("The change batch", sample.select(_SHOWN)))
+    console.print(rendered(rows_view("The change batch", sample.select(_SHOWN), 6)))
 
 
 def _run_sql(session: Any, path: str, late: pa.Table, console: Console) -> None:

@@ -1,24 +1,31 @@
-"""The commands. Each prints for people; errors are one screen: condition, cause, hint."""
+"""The command line: its commands, and how each of them ends. Errors are a few lines: condition, cause, hint."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import pyspark
 import typer
-from rich.console import Console
+from pyspark.errors import PySparkException
 
 from deltamerge._version import __version__
 from deltamerge.cli.demo import run_demo
-from deltamerge.cli.render import detail_view, error_view, history_view
-from deltamerge.commands.table.describe import detail_table, history_table
-from deltamerge.errors import DeltaMergeError
-from deltamerge.log.replay.table import open_log
+from deltamerge.cli.merging import merge, preview, read, sql
+from deltamerge.cli.output import console
+from deltamerge.cli.render import error_text
+from deltamerge.cli.upkeep import convert, detail, history, optimize, restore, vacuum
+from deltamerge.errors import CommitStateUnknownError, DeltaMergeError
+from deltamerge.spark.session.jobs import translated
+from deltamerge.spark.session.quiet import quietly
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
-console = Console()
+# The statuses with which the program ends, as docs/command-line.md lists them; 2 is typer's for options that can't be.
+FAILED, CONFLICT, UNKNOWN, STOPPED = 1, 3, 4, 130
+_TRACEBACK = "DELTAMERGE_TRACEBACK"
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> None:
@@ -36,40 +43,53 @@ def options(
     """MERGE INTO for Delta Lake tables, without a JAR."""
 
 
+for _command in (merge, preview, sql, read, history, detail, vacuum, optimize, restore, convert):
+    app.command(no_args_is_help=True)(_command)
+
+
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Argument(help="Where the demo's table is made.")] = Path("deltamerge-demo"),
 ) -> None:
     """Merge a change batch into the 336,776 flights of New York's 2013, and prove the result from outside."""
-    run_demo(folder, console)
-
-
-@app.command()
-def history(
-    table: Annotated[str, typer.Argument(help="Path of a Delta table.")],
-    limit: Annotated[int, typer.Option(min=0, help="The most commits that are shown.")] = 20,
-) -> None:
-    """Show a table's commits, newest first."""
-    console.print(history_view(history_table(open_log(table), limit)))
-
-
-@app.command()
-def detail(table: Annotated[str, typer.Argument(help="Path of a Delta table.")]) -> None:
-    """Show a table's schema, size, properties and protocol."""
-    snapshot = open_log(table).snapshot()
-    console.print(detail_view(detail_table(snapshot), snapshot.schema))
+    run_demo(folder, console())
 
 
 @app.command()
 def version() -> None:
     """Show the version, and that of PySpark."""
-    console.print(f"deltamerge {__version__}, PySpark {pyspark.__version__}", highlight=False)
+    console().print(f"deltamerge {__version__}, PySpark {pyspark.__version__}")
 
 
 def main() -> None:
-    """Run the command line; errors of this library end it with status 1 and without a traceback."""
+    """Run the command line; what goes wrong ends it with a status of its own, and without a traceback."""
     try:
-        app()
-    except DeltaMergeError as error:
-        Console(stderr=True).print(error_view(error))
-        sys.exit(1)
+        with quietly():
+            app()
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
+        found = _told(error)
+        console(stderr=True).print(error_text(found), soft_wrap=True)
+        sys.exit(_status(found))
+
+
+def _status(error: DeltaMergeError) -> int:
+    if isinstance(error, CommitStateUnknownError):
+        return UNKNOWN
+    return CONFLICT if error.retryable else FAILED
+
+
+def _told(error: Exception) -> DeltaMergeError:
+    """Any error in this library's terms."""
+    if isinstance(error, PySparkException) or "Py4J" in type(error).__name__:
+        found = translated(error)
+        error = found
+    if isinstance(error, DeltaMergeError):
+        return error
+    text = str(error).strip() or "no message"
+    return DeltaMergeError(
+        "DELTAMERGE_UNEXPECTED",
+        f"{type(error).__name__}: {text}",
+        hint=f"With {_TRACEBACK}=1 in the environment the whole traceback is shown.",
+    )

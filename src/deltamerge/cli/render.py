@@ -1,142 +1,155 @@
-"""How tables, plans and errors look on a terminal."""
+"""How views, rows and errors look on a terminal, and what is shown of a table."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from rich.console import Group, RenderableType
-from rich.panel import Panel
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree as Branches
 
+from deltamerge.display.views import Bars, Grid, Node, Page, Pairs, Tree, View, grid_of, size_text
 from deltamerge.errors import DeltaMergeError
-from deltamerge.merge.plan.prune import FunnelStep
-from deltamerge.merge.report import MergeReport
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.values.plain import plain_rows
 
 _BAR = 30
-# The metrics that count the rows that a commit is about, by operation; those that it only copied are left out.
-_ROWS = {
+# The metrics that count the rows that a commit inserted, updated and deleted; those that it only copied are left out.
+_CHANGED = {
     "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
-    "DELETE": ("numDeletedRows",),
-    "UPDATE": ("numUpdatedRows",),
+    "DELETE": (None, None, "numDeletedRows"),
+    "UPDATE": (None, "numUpdatedRows", None),
 }
-_WRITTEN = ("numOutputRows",)
+_WRITTEN = ("numOutputRows", None, None)
+_COUNTS = ("inserted", "updated", "deleted")
 
 
-def error_view(error: DeltaMergeError) -> RenderableType:
+def error_text(error: DeltaMergeError) -> Text:
     """An error: condition, cause, hint."""
-    body: list[RenderableType] = [Text(error.detail)]
-    if error.hint:
-        body.append(Text(f"Hint: {error.hint}", style="green"))
-    return Panel(Group(*body), title=f"[bold red]{error.condition}", title_align="left", border_style="red")
+    text = Text.assemble((f"{error.condition}: ", "bold red"), error.detail)
+    return text.append(f"\nHint: {error.hint}", style="green") if error.hint else text
 
 
-def rows_view(title: str, table: pa.Table, limit: int = 6) -> Table:
-    """The first rows of an Arrow table."""
-    view = Table(title=title, title_justify="left", title_style="bold", header_style="cyan", show_lines=False)
-    for field in table.schema:
-        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        view.add_column(field.name, justify="right" if numeric else "left")
-    for row in plain_rows(table.slice(0, limit)):
-        view.add_row(*["" if value is None else str(value) for value in row.values()])
-    return view
+def rendered(view: View | Page) -> RenderableType:
+    """A view on a terminal."""
+    if isinstance(view, Page):
+        head = Text.assemble((f"{view.heading} ", "bold"), view.line) if view.heading else Text(view.line)
+        parts: list[RenderableType] = [head]
+        for part in view.views:
+            parts += [Text(), rendered(part)]
+        return Group(*parts)
+    if isinstance(view, Grid):
+        return _grid(view)
+    if isinstance(view, Pairs):
+        return _pairs(view)
+    return _bars(view) if isinstance(view, Bars) else _tree(view)
 
 
-def pairs_view(title: str, pairs: Sequence[tuple[str, Any]]) -> Table:
-    """Names and values."""
-    view = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2))
-    view.add_column(style="cyan")
-    view.add_column(justify="right")
-    for name, value in pairs:
-        view.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
-    return view
+def _grid(view: Grid) -> RenderableType:
+    if not view.columns:
+        return Text(view.title, style="bold")
+    table = Table(header_style="cyan")
+    for name in view.columns:
+        table.add_column(Text(name), justify="right" if name in view.numeric else "left", overflow="fold")
+    for row in view.rows:
+        table.add_row(*[Text(cell.text, "bold yellow" if cell.marked else "") for cell in row])
+    return _titled(view.title, table, view.note)
 
 
-def plan_view(text: str, width: int) -> Panel:
-    """A plan as `explain()` gives it; what is longer than a line of `width` columns goes on below its own beginning."""
-    lines = []
-    for line in text.splitlines():
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        lines += textwrap.wrap(line, width - 4, subsequent_indent=indent, break_long_words=False) or [""]
-    return Panel(Text("\n".join(lines)), title="The plan", title_align="left", border_style="cyan")
+def _pairs(view: Pairs) -> RenderableType:
+    table = _plain()
+    table.add_column(style="cyan")
+    table.add_column(overflow="fold")
+    for name, value in view.pairs:
+        table.add_row(Text(name), Text(value))
+    return _titled(view.title, table)
 
 
-def funnel_view(funnel: Sequence[FunnelStep]) -> Table:
-    """What each kind of pruning left, as bars."""
-    view = Table(title="Pruning funnel", title_justify="left", title_style="bold", box=None, padding=(0, 2))
-    for name, justify in (("", "left"), ("files", "right"), ("bytes", "right"), ("", "left")):
-        view.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    most = max((step.files for step in funnel), default=0) or 1
-    for step in funnel:
-        bar = "█" * max(1 if step.files else 0, round(_BAR * step.files / most))
-        view.add_row(step.name, f"{step.files:,}", size_text(step.bytes), Text(bar, style="magenta"))
-    return view
+def _bars(view: Bars) -> RenderableType:
+    table = _plain(heads=any(view.heads))
+    table.add_column("")
+    for head in view.heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("")
+    for bar in view.bars:
+        length = round(_BAR * bar.share) or (1 if bar.share else 0)
+        table.add_row(Text(bar.name), *map(Text, bar.texts), Text("\N{FULL BLOCK}" * length, "magenta"))
+    return _titled(view.title, table)
 
 
-def result_view(report: MergeReport) -> Table:
-    """The result row and the metrics that matter."""
-    metrics = report.metrics
-    pairs = [
-        ("rows updated", report.updated),
-        ("rows deleted", report.deleted),
-        ("rows inserted", report.inserted),
-        ("rows copied", metrics["numTargetRowsCopied"]),
-        ("files replaced", metrics["numTargetFilesRemoved"]),
-        ("files written", metrics["numTargetFilesAdded"]),
-        ("bytes written", size_text(metrics["numTargetBytesAdded"])),
-        ("time", f"{metrics['executionTimeMs']:,} ms"),
-    ]
-    return pairs_view(f"Merged, version {report.version}", pairs)
+def _tree(view: Tree) -> Branches:
+    root = Branches(Text(view.title, "bold"), guide_style="dim")
+    for node in view.nodes:
+        _grow(root, node)
+    return root
 
 
-def history_view(history: pa.Table) -> Table:
+def _grow(branch: Branches, node: Node) -> None:
+    text = Text(node.text if node.chosen else f"no {node.text}", "" if node.chosen else "dim")
+    below = branch.add(text.append(f" \N{EM DASH} {node.why}", style="dim") if node.why else text)
+    for child in node.below:
+        _grow(below, child)
+
+
+def _plain(heads: bool = False) -> Table:
+    return Table(show_header=heads, header_style="cyan", box=None, padding=(0, 2))
+
+
+def _titled(title: str, view: RenderableType, note: str = "") -> RenderableType:
+    """A view below its title, which may be wider than the view."""
+    parts = [*([Text(title, "bold")] if title else []), view, *([Text(note, "dim")] if note else [])]
+    return Group(*parts) if len(parts) > 1 else view
+
+
+def rows_view(title: str, table: pa.Table, limit: int | None = None) -> Grid:
+    """The rows of an Arrow table, at most `limit` of them."""
+    numeric = [f.name for f in table.schema if pa.types.is_integer(f.type) or pa.types.is_floating(f.type)]
+    return grid_of(title, plain_rows(table if limit is None else table.slice(0, limit)), table.column_names, numeric)
+
+
+def plan_panel(text: str) -> RenderableType:
+    """A plan as `explain()` gives it."""
+    return Group(Rule("The plan", align="left", style="cyan"), Text(text, overflow="fold"))
+
+
+def history_view(history: pa.Table) -> Grid:
     """Commits, newest first, with the rows that each inserted, updated and deleted."""
-    view = Table(title="History", title_justify="left", title_style="bold", header_style="cyan")
-    for name in ("version", "time", "operation", "rows", "by"):
-        view.add_column(name, justify="right" if name in ("version", "rows") else "left")
-    for row in history.to_pylist():
-        rows = _rows(row["operation"], dict(row["operationMetrics"] or ()))
-        moment = row["timestamp"].strftime("%Y-%m-%d %H:%M:%S")
-        view.add_row(str(row["version"]), moment, row["operation"] or "", rows, row["engineInfo"] or "")
-    return view
+    rows = [
+        {
+            "version": row["version"],
+            "time (UTC)": row["timestamp"].strftime("%Y-%m-%d %H:%M:%S"),
+            "operation": row["operation"] or "",
+            **{name: "" if count is None else f"{count:,}" for name, count in changed_rows(row).items()},
+            "by": row["engineInfo"] or "",
+        }
+        for row in history.to_pylist()
+    ]
+    return grid_of("History", rows, ("version", "time (UTC)", "operation", *_COUNTS, "by"), ("version", *_COUNTS))
 
 
-def _rows(operation: str | None, metrics: Mapping[str, str]) -> str:
-    """The rows that a commit inserted, updated and deleted, or wrote; '' when it does not say so."""
-    found = [metrics.get(name, "") for name in _ROWS.get(operation or "", _WRITTEN)]
-    return f"{sum(map(int, found)):,}" if all(count.isdecimal() for count in found) else ""
+def changed_rows(commit: Mapping[str, Any]) -> dict[str, int | None]:
+    """The rows that a commit of a history inserted, updated and deleted; None where it does not say so."""
+    metrics = dict(commit["operationMetrics"] or ())
+    names = _CHANGED.get(commit["operation"] or "", _WRITTEN)
+    found = [metrics.get(name, "") if name else "" for name in names]
+    return {name: int(count) if count.isdecimal() else None for name, count in zip(_COUNTS, found, strict=True)}
 
 
-def detail_view(detail: pa.Table, schema: StructType) -> Group:
+def detail_views(detail: pa.Table, schema: StructType) -> Page:
     """A table's details and schema."""
     row = detail.to_pylist()[0]
-    pairs = [
-        ("location", row["location"]),
-        ("files", row["numFiles"]),
+    pairs = (
+        ("files", f"{row['numFiles']:,}"),
         ("size", size_text(row["sizeInBytes"])),
         ("partitioned by", ", ".join(row["partitionColumns"]) or "-"),
+        ("clustered by", ", ".join(row["clusteringColumns"]) or "-"),
         ("protocol", f"reader {row['minReaderVersion']}, writer {row['minWriterVersion']}"),
         ("features", ", ".join(row["tableFeatures"]) or "-"),
-        *((name, value) for name, value in row["properties"]),
-    ]
-    columns = Table(title="Schema", title_justify="left", title_style="bold", header_style="cyan")
-    for name in ("column", "type", "null"):
-        columns.add_column(name)
-    for field in schema:
-        columns.add_row(field.name, str(field.type), "" if field.nullable else "NOT NULL")
-    return Group(pairs_view("Table", pairs), columns)
-
-
-def size_text(size: int) -> str:
-    """A number of bytes for people."""
-    amount = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:,.0f} {unit}" if unit == "B" else f"{amount:,.1f} {unit}"
-        amount /= 1000
-    return f"{amount:,.1f} TB"
+        *((name, value or "") for name, value in row["properties"]),
+    )
+    columns = [{"column": field.name, "type": str(field.type), "null": "" if field.nullable else "NOT NULL"} for field in schema]
+    return Page("Table", row["location"], (Pairs("", pairs), grid_of("Schema", columns, ("column", "type", "null"))))

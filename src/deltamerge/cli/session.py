@@ -1,20 +1,50 @@
-"""A Spark session for the command line: quiet, local, with the workers on this interpreter."""
+"""Spark sessions for the command line: a quiet local one, one of a Connect server, and what stands in where none is needed."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from deltamerge.errors import DeltaMergeError
 
 _JAVA_HINT = "Install Java 17 or 21 (for example Eclipse Temurin) and put it on PATH or set JAVA_HOME."
+_PORT = 15002  # of a Connect server whose address has none
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.driver.memory": "2g",
+}
+
+
+class NoSpark:
+    """What commands that need no Spark ask a session for: its settings and its version."""
+
+    version = pyspark.__version__
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self.conf = _Settings(settings or {})
+
+
+class _Settings:
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        return self._values.get(key, default)
 
 
 def find_java() -> str:
@@ -32,21 +62,22 @@ def find_java() -> str:
 
 
 @contextlib.contextmanager
-def local_session(name: str) -> Iterator[SparkSession]:
+def session(remote: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A session for the time of a command, stopped afterwards: of the Connect server `remote`, else a local one."""
+    with local_session("deltamerge", conf) if remote is None else _remote_session(remote, conf or {}) as spark:
+        yield spark
+
+
+@contextlib.contextmanager
+def local_session(name: str, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A local session for the time of a command, stopped afterwards."""
     find_java()
+    os.environ.pop("SPARK_REMOTE", None)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[*]").appName(name)
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
-        "spark.sql.shuffle.partitions": "8",
-        "spark.driver.memory": "2g",
-    }
-    for key, value in settings.items():
+    for key, value in {**_SETTINGS, **(conf or {})}.items():
         builder = builder.config(key, value)
     with _quiet_start():
         spark = builder.getOrCreate()
@@ -54,6 +85,40 @@ def local_session(name: str) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+@contextlib.contextmanager
+def _remote_session(remote: str, conf: Mapping[str, str]) -> Iterator[Any]:
+    """A session of its own on a Connect server."""
+    try:
+        _reach(remote)  # PySpark asks a server that is not there for minutes
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+        spark = ConnectSession.builder.remote(remote).create()
+        spark.version  # noqa: B018 - the first request
+    except Exception as error:
+        message = str(error).strip().splitlines()
+        raise DeltaMergeError(
+            "DELTAMERGE_NO_SERVER",
+            f"There is no Spark Connect session at {remote}: {message[0] if message else type(error).__name__}",
+            parameters={"remote": remote},
+            hint="Check the address sc://host:port; a whole PySpark needs the extra connect: pip install 'deltamerge[connect]'.",
+        ) from error
+    try:
+        for key, value in conf.items():
+            spark.conf.set(key, value)
+        yield spark
+    finally:
+        with contextlib.suppress(Exception):
+            spark.stop()
+
+
+def _reach(remote: str) -> None:
+    """Raises OSError if nothing answers at the address of a Connect server, ValueError for a text that has none."""
+    place = urlsplit(remote)
+    if place.scheme != "sc" or not place.hostname:
+        raise ValueError("the address is sc://host:port")
+    socket.create_connection((place.hostname, place.port or _PORT), timeout=10).close()
 
 
 @contextlib.contextmanager

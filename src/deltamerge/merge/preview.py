@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from deltamerge.display.data import json_text, plain_json
+from deltamerge.display.views import Page, View, counted, size_text
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.execute.work import Work
@@ -13,6 +15,7 @@ from deltamerge.merge.plan.explain import explain
 from deltamerge.merge.plan.prune import FunnelStep
 from deltamerge.merge.resolve.resolve import ResolvedClause
 from deltamerge.merge.statement.clauses import Action
+from deltamerge.merge.views import funnel_view, sample_view
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.spark.session.jobs import in_process
 from deltamerge.spark.session.settings import pads_chars
@@ -74,6 +77,34 @@ class MergePreview:
     def inserted(self) -> int:
         """Rows that would be inserted."""
         return self._rows(Action.INSERT)
+
+    @property
+    def line(self) -> str:
+        """The preview in one line."""
+        changes = (("updated", self.updated), ("inserted", self.inserted), ("deleted", self.deleted))
+        rows = ", ".join(f"{number:,} {word}" for word, number in changes if number)
+        if not rows:
+            return f"of version {self.version}: nothing would change"
+        files = f"{self.touched_files:,} of {counted(self.funnel[0].files, 'file')} touched, {size_text(self.touched_bytes)}"
+        return f"of version {self.version}: {rows}; {files}"
+
+    def view(self) -> Page:
+        """What is shown of the preview."""
+        clauses: list[View] = [
+            sample_view(clause.clause, clause.rows, [(change.before, change.after) for change in clause.sample])
+            for clause in self.clauses
+        ]
+        return Page("Preview", self.line, (*clauses, funnel_view(self.funnel)) if self.funnel else ())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The preview as values that JSON has; the guide lists its keys."""
+        found: dict[str, Any] = plain_json(asdict(self))
+        rows = {name: getattr(self, name) for name in ("updated", "deleted", "inserted")}
+        return {**found, "plan": str(self.plan), "rows": {"affected": sum(rows.values()), **rows}}
+
+    def to_json(self) -> str:
+        """`to_dict()` as JSON text."""
+        return json_text(self.to_dict())
 
     def _rows(self, action: Action) -> int:
         return sum(clause.rows for clause in self.clauses if clause.action == action.value)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from deltamerge.display.data import json_text
+from deltamerge.display.views import Page, Pairs, counted, size_text, time_text
 from deltamerge.merge.commit import CommittedMerge
 from deltamerge.merge.plan.prune import FunnelStep
+from deltamerge.merge.views import funnel_view, ran_view, time_view
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import one_row
 
@@ -18,8 +22,8 @@ class MergeReport:
 
     `metrics` are the commit's operationMetrics (rows, files, bytes, ms), `funnel` what pruning left of the table, `attempts` how
     often the commit was tried; `merged_before` says that the same transaction id was in the table already, so that nothing was
-    done and every metric counts 0. `strategy` is how rows were matched, `attempt` says it in words, and `others` why it was not
-    done otherwise; `touched_files` is the number of files in which rows changed.
+    done and every metric counts 0. `strategy` is how rows were matched, `attempt` says it in words, `reason` why it was chosen,
+    and `others` why not another one; `touched_files` is the number of files in which rows changed.
     """
 
     version: int | None
@@ -29,6 +33,7 @@ class MergeReport:
     merged_before: bool = False
     strategy: str = ""
     attempt: str = ""
+    reason: str = ""
     others: tuple[str, ...] = ()
     touched_files: int = 0
 
@@ -51,6 +56,57 @@ class MergeReport:
     def affected(self) -> int:
         """Rows updated, deleted or inserted."""
         return self.updated + self.deleted + self.inserted
+
+    @property
+    def line(self) -> str:
+        """The report in one line."""
+        if self.merged_before:
+            return "nothing committed: the transaction was merged before"
+        changes = (("updated", self.updated), ("inserted", self.inserted), ("deleted", self.deleted))
+        rows = ", ".join(f"{number:,} {word}" for word, number in changes if number) or "no row changed"
+        took = time_text(self.metrics["executionTimeMs"])
+        committed = "nothing committed" if self.version is None else f"committed version {self.version}"
+        return f"{committed}: {rows}, {self._files}, {took}"
+
+    @property
+    def _files(self) -> str:
+        if not self.touched_files:
+            return "no file changed"
+        how = "rewritten" if self.metrics["numTargetFilesRemoved"] == self.touched_files else "changed"
+        return f"{self.touched_files:,} of {counted(self.funnel[0].files, 'file')} {how}"
+
+    def view(self) -> Page:
+        """What is shown of the report."""
+        if self.merged_before:
+            return Page("Merge", self.line)
+        pairs = (
+            ("rows copied", f"{self.metrics['numTargetRowsCopied']:,}"),
+            ("files replaced", f"{self.metrics['numTargetFilesRemoved']:,}"),
+            ("files written", f"{self.metrics['numTargetFilesAdded']:,}, {size_text(self.metrics['numTargetBytesAdded'])}"),
+            ("files with marked rows", f"{self.metrics['numTargetDeletionVectorsAdded']:,}"),
+        )
+        views = (Pairs("Written", pairs), funnel_view(self.funnel), ran_view(self.attempt, self.reason, self.others))
+        return Page("Merge", self.line, (*views, time_view(self.metrics)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as values that JSON has; the guide lists its keys."""
+        rows = {name: getattr(self, name) for name in ("affected", "updated", "deleted", "inserted")}
+        plain = {
+            name: getattr(self, name) for name in ("strategy", "attempt", "reason", "touched_files", "attempts", "merged_before")
+        }
+        steps = [asdict(step) for step in self.funnel]
+        return {
+            "version": self.version,
+            "rows": rows,
+            "metrics": dict(self.metrics),
+            "funnel": steps,
+            **plain,
+            "others": list(self.others),
+        }
+
+    def to_json(self) -> str:
+        """`to_dict()` as JSON text."""
+        return json_text(self.to_dict())
 
     def to_frame(self, spark: Session) -> Frame:
         """delta-spark's result: one row of four counts."""
@@ -75,6 +131,7 @@ def report(done: CommittedMerge) -> MergeReport:
         0 if committed is None else committed.attempts,
         strategy=outcome.ran.attempt.strategy.value,
         attempt=outcome.ran.attempt.text,
+        reason=outcome.ran.attempt.reason,
         others=tuple(outcome.ran.others()),
         touched_files=outcome.touched.num_rows + len(outcome.marked),
     )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
+import os
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
+from pyspark.errors import ParseException
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -16,7 +21,7 @@ import deltamerge
 from deltamerge.cli import demo, flights
 from deltamerge.cli.main import app, main
 from deltamerge.cli.session import find_java
-from deltamerge.errors import DeltaMergeError
+from deltamerge.errors import CommitStateUnknownError, ConcurrentAppendError, DeltaMergeError
 from tests.unit.log.building import add, commit, create, info
 
 
@@ -25,6 +30,11 @@ def shown(*arguments: str) -> str:
     found = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     assert found.exit_code == 0, found.output
     return found.output
+
+
+def told(*arguments: str) -> Any:
+    """What a command prints with `--json`."""
+    return json.loads(shown(*arguments, "--json"))
 
 
 def ended(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[object, str]:
@@ -50,12 +60,12 @@ def test_history_is_newest_first_and_as_long_as_asked(tmp_path: Path) -> None:
     assert "MERGE" not in shown("history", str(tmp_path), "--limit", "1")
 
 
-def rows_shown(tmp_path: Path, operation: str, **metrics: str) -> str:
-    """The number of rows that history shows of a commit."""
+def rows_shown(tmp_path: Path, operation: str, **metrics: str) -> list[str]:
+    """The numbers of rows that history shows of a commit: inserted, updated, deleted."""
     create(tmp_path)
     commit(tmp_path, 1, info(operation=operation, operationMetrics=metrics), add("a"))
     (line,) = [line for line in shown("history", str(tmp_path), "--limit", "1").splitlines() if operation in line]
-    return line.split("│")[4].strip()
+    return [text.strip() for text in line.split("│")[4:7]]
 
 
 @pytest.mark.parametrize(
@@ -66,23 +76,23 @@ def rows_shown(tmp_path: Path, operation: str, **metrics: str) -> str:
             {
                 "numOutputRows": "100000",
                 "numTargetRowsCopied": "99998",
-                "numTargetRowsInserted": "1",
-                "numTargetRowsUpdated": "1",
+                "numTargetRowsInserted": "3",
+                "numTargetRowsUpdated": "2",
                 "numTargetRowsDeleted": "1",
             },
-            "3",
+            ["3", "2", "1"],
         ),
-        ("MERGE", {"numOutputRows": "100000"}, ""),
-        ("DELETE", {"numDeletedRows": "1234", "numCopiedRows": "5"}, "1,234"),
-        ("DELETE", {"numRemovedFiles": "1"}, ""),
-        ("UPDATE", {"numUpdatedRows": "2", "numCopiedRows": "5"}, "2"),
-        ("WRITE", {"numOutputRows": "7"}, "7"),
-        ("WRITE", {"numOutputRows": "many"}, ""),
-        ("OPTIMIZE", {}, ""),
+        ("MERGE", {"numOutputRows": "100000"}, ["", "", ""]),
+        ("DELETE", {"numDeletedRows": "1234", "numCopiedRows": "5"}, ["", "", "1,234"]),
+        ("DELETE", {"numRemovedFiles": "1"}, ["", "", ""]),
+        ("UPDATE", {"numUpdatedRows": "2", "numCopiedRows": "5"}, ["", "2", ""]),
+        ("WRITE", {"numOutputRows": "7"}, ["7", "", ""]),
+        ("WRITE", {"numOutputRows": "many"}, ["", "", ""]),
+        ("OPTIMIZE", {}, ["", "", ""]),
     ],
 )
 def test_history_counts_the_rows_that_a_commit_changed(
-    tmp_path: Path, operation: str, metrics: dict[str, str], expected: str
+    tmp_path: Path, operation: str, metrics: dict[str, str], expected: list[str]
 ) -> None:
     assert rows_shown(tmp_path, operation, **metrics) == expected
 
@@ -96,6 +106,80 @@ def test_detail_has_size_properties_and_columns(tmp_path: Path) -> None:
     create(tmp_path, add("a", size=1234), properties={"delta.appendOnly": "true"})
     found = shown("detail", str(tmp_path))
     assert [word for word in ("delta.appendOnly", "1.2 kB", "value") if word not in found.replace(",", "")] == []
+
+
+def test_history_and_detail_as_json(tmp_path: Path) -> None:
+    create(tmp_path, add("a", size=1234), properties={"delta.appendOnly": "true"})
+    commit(tmp_path, 1, info(operation="DELETE", operationMetrics={"numDeletedRows": "2"}), add("b"))
+    newest, _ = told("history", str(tmp_path))
+    assert (newest["version"], newest["rows"]) == (1, {"inserted": None, "updated": None, "deleted": 2})
+    detail = told("detail", str(tmp_path))
+    assert (detail["version"], detail["numFiles"], detail["properties"]) == (1, 2, {"delta.appendOnly": "true"})
+    assert detail["columns"][0] == {"name": "id", "type": "long", "nullable": True}
+
+
+def test_vacuum_and_restore_need_no_spark(tmp_path: Path) -> None:
+    create(tmp_path, add("a"))
+    commit(tmp_path, 1, info(operation="DELETE"), {"remove": {"path": "a", "dataChange": True, "deletionTimestamp": 1}})
+    old = time.time() - 30 * 86_400
+    for name in ("a", "orphan"):
+        (tmp_path / name).write_bytes(b"1234")
+        os.utime(tmp_path / name, (old, old))
+    assert told("vacuum", str(tmp_path), "--dry-run") == {"dry_run": True, "deleted": ["orphan"], "bytes": 4}
+    assert "would delete 1 file or empty folder, 4 B" in shown("vacuum", str(tmp_path), "--dry-run")
+    assert told("restore", str(tmp_path), "--version", "0")["version"] == 2
+    assert "nothing to restore" in shown("restore", str(tmp_path), "--version", "2")
+    assert told("vacuum", str(tmp_path))["deleted"] == ["orphan"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["a"]
+    with pytest.raises(DeltaMergeError, match="DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"):
+        CliRunner().invoke(app, ["vacuum", str(tmp_path), "--retain", "0"], catch_exceptions=False)
+    assert told("vacuum", str(tmp_path), "--retain", "0", "--no-check-retention")["deleted"] == []
+
+
+@pytest.mark.parametrize("arguments", [["--version", "0", "--timestamp", "2020-01-01"], []])
+def test_restore_takes_one_of_the_two(tmp_path: Path, arguments: list[str]) -> None:
+    create(tmp_path)
+    assert CliRunner().invoke(app, ["restore", str(tmp_path), *arguments]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "said"),
+    [
+        (ConcurrentAppendError("DELTA_CONCURRENT_APPEND", "Files were added."), 3, "DELTA_CONCURRENT_APPEND: Files were added."),
+        (CommitStateUnknownError("DELTAMERGE_COMMIT_STATE_UNKNOWN", "Gone."), 4, "DELTAMERGE_COMMIT_STATE_UNKNOWN"),
+        (ParseException("[PARSE_SYNTAX_ERROR] Syntax error. SQLSTATE: 42601\n\tat org.apache.spark"), 1, "PARSE_SYNTAX_ERROR"),
+        (ValueError("no such thing"), 1, "DELTAMERGE_UNEXPECTED: ValueError: no such thing"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_each_end_has_its_status(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, expected: int, said: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("deltamerge.cli.upkeep.open_log", fails)
+    code, text = ended(capsys, monkeypatch, "history", "/nowhere")
+    assert code == expected
+    assert said in text
+    assert "Traceback" not in text
+    assert "org.apache" not in text
+
+
+def test_a_missing_table_and_a_missing_server_are_told_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deltamerge.cli.session.find_java", lambda: pytest.fail("Spark starts"))
+    source = tmp_path / "a.parquet"
+    source.touch()
+    options = ["--source", str(source), "--target", str(tmp_path / "t"), "--key", "id", "--update-all"]
+    for command in (["merge", *options], ["preview", *options], ["read", str(tmp_path / "t")], ["optimize", str(tmp_path / "t")]):
+        code, text = ended(capsys, monkeypatch, *command)
+        assert (code, "DELTA_MISSING_DELTA_TABLE" in text) == (1, True)
+    create(tmp_path / "t")
+    for remote in ("sc://127.0.0.1:9", "127.0.0.1"):
+        code, text = ended(capsys, monkeypatch, "read", str(tmp_path / "t"), "--remote", remote)
+        assert (code, "DELTAMERGE_NO_SERVER" in text) == (1, True)
 
 
 @pytest.mark.parametrize("command", ["history", "detail"])

@@ -1,0 +1,38 @@
+"""Options that several commands have, and what their texts mean. A text that can't be ends the program with status 2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+TablePath = Annotated[str, typer.Argument(help="Path or URL of a Delta table.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Remote = Annotated[
+    str | None,
+    typer.Option("--remote", envvar="SPARK_REMOTE", help="A Spark Connect server, sc://host:port; without it Spark runs here."),
+]
+Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="K=V", help="A setting of the Spark session. Can be repeated.")]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", metavar="K=V", help="Credentials, endpoint of the object store. Can be repeated."),
+]
+Version = Annotated[int | None, typer.Option("--version", min=0, help="A version of the table.")]
+Timestamp = Annotated[
+    str | None, typer.Option("--timestamp", help="The newest version at a time, 2026-03-01 or '2026-03-01 12:00:00', in UTC.")
+]
+Limit = Annotated[int, typer.Option("--limit", min=0, help="The most rows that are shown.")]
+
+
+def pairs_of(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Texts of the form `name=value` by their names. Raises typer.BadParameter for another one, and for a name given twice."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise typer.BadParameter(f"{text!r} is not of the form name=value.", param_hint=option)
+        if name.strip() in found:
+            raise typer.BadParameter(f"{name.strip()} is given twice.", param_hint=option)
+        found[name.strip()] = value.strip()
+    return found

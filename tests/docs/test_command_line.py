@@ -1,0 +1,72 @@
+"""The commands of README.md and of the page about the command line run as they stand there, on the tests' own session."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from deltamerge.cli import merging, upkeep
+from deltamerge.cli.main import app
+from tests.docs.examples import PLACE, commands_of, run_page, same_output
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "command-line.md"
+
+
+@pytest.fixture
+def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands use the tests' session in place of one of their own."""
+
+    @contextlib.contextmanager
+    def session(*_: Any) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(merging, "session", session)
+    monkeypatch.setattr(upkeep, "session", session)
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+def printed(command: str) -> str:
+    """What a command prints that ends well."""
+    split = subprocess.run(["sh", "-c", f"printf '%s\\0' {command}"], capture_output=True, text=True, check=True)
+    words = split.stdout.split("\0")[:-1]
+    found = CliRunner().invoke(app, words[1:])
+    assert found.exit_code == 0, (command, found.output, found.exception)
+    return found.stdout
+
+
+def without_sizes(text: str) -> str:
+    """A text in which each size of files is the same: a Parquet file names the version of its writer."""
+    return re.sub(r"\d+ B", "N B", text)
+
+
+@pytest.mark.usefixtures("shared")
+def test_the_page(tmp_path: Path) -> None:
+    for _ in run_page(PAGE, tmp_path):
+        pass
+    commands = [pair for pair in commands_of(PAGE.read_text(encoding="utf-8")) if "--install" not in pair[0]]
+    assert len(commands) == 10
+    for command, output in commands:
+        found = printed(command.replace(f"{PLACE}/", f"{tmp_path}/"))
+        assert output is None or same_output(without_sizes(output), without_sizes(found)), found
+
+
+@pytest.mark.usefixtures("shared")
+def test_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"id": [1, 2], "name": ["Ada", "Bob"]}), "customers.parquet")
+    commands = list(commands_of((ROOT / "README.md").read_text(encoding="utf-8")))
+    assert len(commands) == 4
+    created, previewed, *_ = [printed(command) for command, _ in commands]
+    assert "committed version 1: 2 inserted, no file changed" in created
+    assert "2 updated" in previewed
