@@ -6,6 +6,8 @@ row groups, 24 columns, and a warm snapshot; the source is a Parquet file, which
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from benchmarks.cases import CDC, FEED, ONE, PARTIAL, PARTITIONS, RANGE, SYNC, S
 from benchmarks.data import KEYS, Shape
 from benchmarks.engines import merge_of
 from benchmarks.tables import fresh_copy, table_path
+from py4j import clientserver
 from pyspark.sql import SparkSession
 
 import deltamerge
@@ -150,3 +153,42 @@ def test_a_change_by_a_condition_costs_no_more(
     found = ledger.counts()
     assert found.requests, "nothing was counted"
     assert not rises(found, bounds)
+
+
+def test_planning_takes_time_in_proportion_to_the_columns(spark: SparkSession, tmp_path: Path) -> None:
+    few, many = (_calls_to_explain(spark, tmp_path / str(columns), columns) for columns in (150, 600))
+    assert many < 5 * few  # 4 times the columns; where each looked through all others, more than 10
+
+
+def _calls_to_explain(spark: SparkSession, path: Path, columns: int) -> int:
+    """How many Python functions are called to plan a merge of all columns."""
+    rows = spark.range(1).selectExpr("id", *(f"id AS c{number}" for number in range(columns)))
+    deltamerge.write(rows, str(path))
+    merge = DeltaTable.forPath(spark, str(path)).alias("t").merge(rows.alias("s"), "t.id = s.id AND t.c1 = s.c1")
+    merge = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    merge.explain()
+    profile = cProfile.Profile()
+    profile.runcall(merge.explain)
+    calls: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+    return calls
+
+
+@pytest.mark.classic
+def test_a_small_merge_makes_few_calls_of_the_jvm(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, shape = UPSERT.batch(tmp_path, SHAPE), SHAPE
+    fresh_copy(table_path(tmp_path, shape), shape, tmp_path / "t", False, False)
+    sent: list[str] = []
+    send = clientserver.JavaClient.send_command
+
+    def counted(self: object, command: str, *rest: object, **named: object) -> object:
+        sent.append(command.split("\n", 1)[0])
+        return send(self, command, *rest, **named)
+
+    def merged() -> None:
+        table = DeltaTable.forPath(spark, str(tmp_path / "t"))
+        merge_of(table, spark.read.parquet(str(source)), UPSERT, shape).execute().collect()
+
+    merged()
+    monkeypatch.setattr(clientserver.JavaClient, "send_command", counted)
+    merged()
+    assert len([kind for kind in sent if kind != "m"]) <= 90  # objects that are given back don't count: when, is up to Python

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.resolve.scope import Scope
@@ -148,10 +147,14 @@ def _walked(schema: StructType, parts: Sequence[str], case_sensitive: bool) -> t
 
 def check_distinct(clause: Clause, given: Iterable[Given]) -> None:
     """Raise AnalysisError when a clause assigns a column twice, or a struct and a field in it."""
-    for a, b in combinations(given, 2):
-        shared = min(len(a.path), len(b.path))
-        if a.path[:shared] == b.path[:shared]:
-            raise _assigned_twice(clause, a.path, b.path)
+    of_column: dict[str, list[Path]] = {}
+    for value in given:
+        others = of_column.setdefault(value.path[0], [])
+        for other in others:
+            shared = min(len(value.path), len(other))
+            if value.path[:shared] == other[:shared]:
+                raise _assigned_twice(clause, other, value.path)
+        others.append(value.path)
 
 
 def sight(scope: Scope, kind: ClauseKind) -> Sight:

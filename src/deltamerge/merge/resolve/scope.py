@@ -173,7 +173,8 @@ class Scope:
                 names.update(name for name in schema.names if expression.mentions(name))
             else:
                 names.update(reference.path[0] for reference in references if reference.side == side)
-                names.update(name for name in schema.names if expression.overlooks(name))
+                if expression.unseen:
+                    names.update(name for name in schema.names if expression.overlooks(name))
         return [name for name in schema.names if name in names and not self.is_repeated(side, name)]
 
     def _key(self, name: str) -> str:

@@ -84,7 +84,7 @@ def from_name(*parts: str, type: SparkType | None = None) -> Expression:
     """The expression of a column, given by the parts of its name, and its type if that is known."""
     text = ".".join(quoted(part) for part in parts)
     identifiers = [exp.to_identifier(part, quoted=True) for part in parts]
-    tree = exp.column(*reversed(identifiers)) if len(parts) <= 4 else None
+    tree = exp.column(*reversed(identifiers), copy=False) if len(parts) <= 4 else None
     return Expression(lambda: F.col(text), text, tree, frozenset(part.lower() for part in parts), type=type)
 
 

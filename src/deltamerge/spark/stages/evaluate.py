@@ -102,22 +102,27 @@ def _index(count: int) -> pa.Array:
 def _side_by_side(spark: Session, count: int, *sides: Rows) -> Frame:
     """The pairs as rows of local data that has the columns of both sides, each qualified by its side's alias, as in a join.
 
-    They are columns, not fields of structs: Spark pads CHAR values for a comparison only where a column stands in it. A lateral
-    query of one row is a projection to Spark's optimizer, no join.
+    They are columns, not fields of structs: Spark pads CHAR values for a comparison only where a column stands in it. The side
+    with more columns is the local data itself; the other is a lateral query of one row, to Spark's optimizer a projection, no
+    join. Each of its columns takes PySpark some forty calls.
     """
-    columns, fields = {INDEX: _index(count)}, [T.StructField(INDEX, T.LongType())]
-    queries = []
-    for side, (alias, schema, table) in enumerate(sides):
-        chosen = []
-        for place, (own, values) in enumerate(zip(to_spark(schema).fields, table.columns, strict=True)):
-            name = f"{_PLACE}_{side}_{place}"
-            columns[name] = values
-            fields.append(T.StructField(name, own.dataType, True, own.metadata))
-            chosen.append(_named(F.col(name).outer(), own))
-        if chosen:
-            queries.append(bare_row(spark).select(*chosen).alias(alias))
-    frame = local_frame(spark, pa.table(columns), T.StructType(fields))
-    return reduce(lambda pairs, query: pairs.lateralJoin(query), queries, frame)
+    own, other = sorted(sides, key=lambda side: len(side[1]), reverse=True)
+    columns = {INDEX: _index(count), **dict(zip(own[1].names, own[2].columns, strict=True))}
+    fields = [T.StructField(INDEX, T.LongType()), *(_sized(field, field.name) for field in to_spark(own[1]).fields)]
+    chosen = []
+    for place, (its, values) in enumerate(zip(to_spark(other[1]).fields, other[2].columns, strict=True)):
+        name = f"{_PLACE}_{place}"
+        columns[name] = values
+        fields.append(_sized(its, name))
+        chosen.append(_named(F.col(name).outer(), its))
+    frame = local_frame(spark, pa.table(columns), T.StructType(fields)).alias(own[0])
+    return frame.lateralJoin(bare_row(spark).select(*chosen).alias(other[0])) if chosen else frame
+
+
+def _sized(field: T.StructField, name: str) -> T.StructField:
+    """A field of local data, which may say that its texts have a length."""
+    sized = field.metadata.get(SIZED_TEXT)
+    return T.StructField(name, field.dataType, True, None if sized is None else {SIZED_TEXT: sized})
 
 
 def _named(column: Column, field: T.StructField) -> Column:
