@@ -169,8 +169,8 @@ def _explained(frame: Frame, error: AnalysisException, check: Check, sight: Sigh
     if condition == _AMBIGUOUS:
         named = {key: _OWN_NAMES.sub(r"\1", value) for key, value in given.items()}
         message = _OWN_NAMES.sub(r"\1", plain_message(str(error)))
-        columns = re.findall(r"`[^,\]]*`", named.get("referenceNames", ""))
-        names = _REPEATED if columns and len(set(columns)) == 1 else NAMES_WANTED
+        columns = set(given.get("referenceNames", "").strip("[]").split(", "))
+        names = _REPEATED if len(columns) == 1 and columns != {""} else NAMES_WANTED
         return placed(AnalysisError(condition, message, parameters=named, hint=names), check)
     look_up, name = _NOT_THERE.get(condition, (None, ""))
     hint = look_up(frame.sparkSession, given[name]) if look_up is not None and name in given else None
