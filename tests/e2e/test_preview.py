@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -69,3 +70,26 @@ def test_a_merge_that_may_run_again_has_the_strategy_that_its_preview_names(
         merge = upsert(spark, tmp_path / "t", place)
         strategy = merge.preview().strategy
         assert merge.run().strategy == strategy == "spark_join"
+
+
+def test_what_is_shown_of_a_merge(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each of its objects has a page for notebooks, short text, and JSON; nothing that a table holds is code on a page."""
+    table = make(spark, tmp_path / "table", "id long, `<i>` string", [(1, "a"), (2, "b")])
+    source = spark.createDataFrame([(2, "<script>"), (3, "c")], "id long, `<i>` string").alias("s")
+    merge = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    with caplog.at_level("INFO", "deltamerge.merge"):
+        preview, plan, report = merge.preview(), merge.explain(), merge.run()
+    shown = [merge, preview, plan, report, table]
+    pages = [each._repr_html_() for each in shown]
+    assert [
+        word in page for word, page in zip(("SET *", "&lt;script&gt;", "broadcast", "1 updated", "&lt;i&gt;"), pages, strict=True)
+    ] == [True] * 5
+    assert not any("<script" in page or "<i>" in page for page in pages)
+    assert "  after   2   <script>*" in str(preview).splitlines()
+    assert isinstance(plan, str)
+    assert json.loads(preview.to_json())["clauses"][0]["sample"] == [
+        {"before": {"id": 2, "<i>": "b"}, "after": {"id": 2, "<i>": "<script>"}}
+    ]
+    assert json.loads(report.to_json())["rows"] == {"affected": 2, "updated": 1, "deleted": 0, "inserted": 1}
+    assert f"committed version 1 of {tmp_path / 'table'}: 1 updated, 1 inserted, " in caplog.messages[-1]
+    assert "  version         1" in str(table).splitlines()

@@ -22,6 +22,7 @@ from deltamerge.cli.flights import KEYS, Flights, load_flights
 from deltamerge.cli.render import history_view, plan_panel, rendered, rows_view
 from deltamerge.cli.session import local_session
 from deltamerge.commands.table.describe import history_table
+from deltamerge.display.shown import page_of
 from deltamerge.display.views import Pairs
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.replay.table import open_log
@@ -47,7 +48,7 @@ def run_demo(folder: Path, console: Console) -> None:
         console.print(plan_panel(builder.explain()))
         with console.status("Merging") as status:
             report = builder.run(progress=lambda step: status.update(f"Merging: {step}"))
-        console.print(rendered(report.view()))
+        console.print(rendered(page_of(report)))
         _run_sql(spark, str(path), flights.late, console)
         console.print(rendered(history_view(history_table(open_log(str(path))))))
         with console.status("Reading the table with delta-rs and DuckDB"):

@@ -25,6 +25,7 @@ from deltamerge.cli.output import console, say, show
 from deltamerge.cli.render import rows_view
 from deltamerge.cli.session import session
 from deltamerge.cli.statement import Clauses, condition_of, source_files
+from deltamerge.display.shown import page_of
 from deltamerge.display.views import Page
 from deltamerge.log.replay.table import open_log
 from deltamerge.protocol.values.plain import plain_rows
@@ -138,10 +139,10 @@ def merge(
         builder = builder.skipUnchanged() if skip_unchanged else builder
         if preview:
             previewed = builder.preview()
-            show(previewed.view, previewed.to_dict, as_json)
+            show(lambda: page_of(previewed), previewed.to_dict, as_json)
         else:
             report = _run(builder)
-            show(lambda: report.view() if verbose else Page("", report.line), report.to_dict, as_json)
+            show(lambda: page_of(report) if verbose else Page("", report.line()), report.to_dict, as_json)
 
 
 def preview(**given: Any) -> None:

@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Branches
 
-from deltamerge.display.views import Bars, Grid, Node, Page, Pairs, Tree, View, grid_of, size_text
+from deltamerge.display.views import Bars, Grid, Node, Page, Pairs, Tree, View, grid_of
 from deltamerge.errors import DeltaMergeError
-from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.values.plain import plain_rows
 
 _BAR = 30
@@ -137,19 +136,3 @@ def changed_rows(commit: Mapping[str, Any]) -> dict[str, int | None]:
     names = _CHANGED.get(commit["operation"] or "", _WRITTEN)
     found = [metrics.get(name, "") if name else "" for name in names]
     return {name: int(count) if count.isdecimal() else None for name, count in zip(_COUNTS, found, strict=True)}
-
-
-def detail_views(detail: pa.Table, schema: StructType) -> Page:
-    """A table's details and schema."""
-    row = detail.to_pylist()[0]
-    pairs = (
-        ("files", f"{row['numFiles']:,}"),
-        ("size", size_text(row["sizeInBytes"])),
-        ("partitioned by", ", ".join(row["partitionColumns"]) or "-"),
-        ("clustered by", ", ".join(row["clusteringColumns"]) or "-"),
-        ("protocol", f"reader {row['minReaderVersion']}, writer {row['minWriterVersion']}"),
-        ("features", ", ".join(row["tableFeatures"]) or "-"),
-        *((name, value or "") for name, value in row["properties"]),
-    )
-    columns = [{"column": field.name, "type": str(field.type), "null": "" if field.nullable else "NOT NULL"} for field in schema]
-    return Page("Table", row["location"], (Pairs("", pairs), grid_of("Schema", columns, ("column", "type", "null"))))

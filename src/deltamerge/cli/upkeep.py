@@ -18,11 +18,11 @@ from deltamerge.cli.options import (
     pairs_of,
 )
 from deltamerge.cli.output import show
-from deltamerge.cli.render import changed_rows, detail_views, history_view
+from deltamerge.cli.render import changed_rows, history_view
 from deltamerge.cli.session import NoSpark, session
 from deltamerge.commands.layout.restore import restore_table
 from deltamerge.commands.layout.vacuum import CHECKED, VacuumRequest, vacuum_table
-from deltamerge.commands.table.describe import detail_table, history_table
+from deltamerge.commands.table.describe import detail_page, detail_table, history_table
 from deltamerge.display.views import Pairs, counted, grid_of, size_text
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.table import DeltaLog, open_log
@@ -52,11 +52,10 @@ def _commit(row: Mapping[str, Any]) -> dict[str, Any]:
 def detail(table: TablePath, as_json: AsJson = False, storage_option: StorageOption = None) -> None:
     """Show a table's schema, size, properties and protocol."""
     snapshot = _opened(table, storage_option).snapshot()
-    found = detail_table(snapshot)
-    (row,) = found.to_pylist()
+    (row,) = detail_table(snapshot).to_pylist()
     columns = [{"name": field.name, "type": str(field.type), "nullable": field.nullable} for field in snapshot.schema]
     data = {**row, "properties": dict(row["properties"]), "version": snapshot.version, "columns": columns}
-    show(lambda: detail_views(found, snapshot.schema), lambda: data, as_json)
+    show(lambda: detail_page(snapshot), lambda: data, as_json)
 
 
 def vacuum(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# What is shown of a value, of a table's columns, and of its rows.
-MOST_CHARACTERS, MOST_COLUMNS, MOST_ROWS = 120, 30, 200
+# What is shown of a text, and of a table's columns.
+MOST_CHARACTERS, MOST_COLUMNS = 160, 30
 
 
 @dataclass(frozen=True)
@@ -85,30 +85,35 @@ class Page:
     views: tuple[View, ...] = ()
 
 
+def cut(text: str) -> str:
+    """A text as it is shown: on one line, with signs in place of characters that can't be seen, and not too long."""
+    few = text[:MOST_CHARACTERS]
+    seen = "".join(char if char.isprintable() else "\N{OPEN BOX}" for char in few)
+    return seen if len(text) <= MOST_CHARACTERS else f"{seen[:-1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 def value_text(value: Any) -> str:
-    """A value as it is shown: on one line, and cut where it is long. NULL is none."""
+    """A value as it is shown. NULL is none."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
-        text = value[:MOST_CHARACTERS].hex(" ")
-    else:
-        text = value[: 4 * MOST_CHARACTERS] if isinstance(value, str) else str(value)
-    text = "".join(char if char.isprintable() else "\N{OPEN BOX}" for char in text)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+        return cut(value[:MOST_CHARACTERS].hex(" "))
+    return cut(value if isinstance(value, str) else str(value))
 
 
-def grid_of(title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], numeric: Sequence[str] = ()) -> Grid:
-    """Rows as a table; of many columns and rows only the first are shown, and the note says how many there are."""
-    shown, few = tuple(columns[:MOST_COLUMNS]), rows[:MOST_ROWS]
-    cells = tuple(tuple(Cell(value_text(row.get(name))) for name in shown) for row in few)
-    return Grid(title, shown, cells, frozenset(numeric) & set(shown), " ".join(_left_out(len(rows), len(columns))))
-
-
-def _left_out(rows: int, columns: int) -> Iterator[str]:
-    if columns > MOST_COLUMNS:
-        yield f"{columns - MOST_COLUMNS:,} more columns."
-    if rows > MOST_ROWS:
-        yield f"{rows - MOST_ROWS:,} more rows."
+def grid_of(
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    numeric: Sequence[str] = (),
+    most_rows: int | None = None,
+) -> Grid:
+    """Rows as a table; of many columns and rows only the first are shown, and the note says how many there are more."""
+    shown = tuple(columns[:MOST_COLUMNS])
+    cells = tuple(tuple(Cell(value_text(row.get(name))) for name in shown) for row in rows[:most_rows])
+    left = ((len(columns) - len(shown), "column"), (len(rows) - len(cells), "row"))
+    note = " ".join(f"{counted(number, f'more {thing}')}." for number, thing in left if number)
+    return Grid(title, shown, cells, frozenset(numeric) & set(shown), note)
 
 
 def size_text(size: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deltamerge.display.data import json_text, plain_json
+from deltamerge.display.shown import Shown
 from deltamerge.display.views import Page, View, counted, size_text
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.execute.outcome import MergeOutcome
@@ -47,7 +48,7 @@ class ClausePreview:
 
 
 @dataclass(frozen=True)
-class MergePreview:
+class MergePreview(Shown):
     """What a merge would do to the version that it was previewed on. Counts are in rows and files, sizes in bytes.
 
     `strategy` is how rows would be matched. `touched_files` hold rows that would change; whether their rows are marked or
@@ -88,13 +89,14 @@ class MergePreview:
         files = f"{self.touched_files:,} of {counted(self.funnel[0].files, 'file')} touched, {size_text(self.touched_bytes)}"
         return f"of version {self.version}: {rows}; {files}"
 
-    def view(self) -> Page:
+    def _page(self) -> Page:
         """What is shown of the preview."""
         clauses: list[View] = [
             sample_view(clause.clause, clause.rows, [(change.before, change.after) for change in clause.sample])
             for clause in self.clauses
         ]
-        return Page("Preview", self.line, (*clauses, funnel_view(self.funnel)) if self.funnel else ())
+        views = (*clauses, funnel_view(self.funnel)) if self.funnel else ()
+        return Page("Preview", self.line, views)
 
     def to_dict(self) -> dict[str, Any]:
         """The preview as values that JSON has; the guide lists its keys."""
@@ -108,15 +110,6 @@ class MergePreview:
 
     def _rows(self, action: Action) -> int:
         return sum(clause.rows for clause in self.clauses if clause.action == action.value)
-
-    def __str__(self) -> str:
-        lines = [self.plan, f"  strategy:          {self.strategy}", f"  source:            {self.source_rows:,} rows"]
-        lines += [f"  files {step.name + ':':<24}{step.files:,} ({step.bytes:,} bytes)" for step in self.funnel]
-        lines.append(f"  files touched:                {self.touched_files:,} ({self.touched_bytes:,} bytes)")
-        for clause in self.clauses:
-            lines.append(f"  {clause.clause}: {clause.rows:,} rows")
-            lines += [f"    {_text(change.before)} -> {_text(change.after)}" for change in clause.sample]
-        return "\n".join(lines)
 
 
 def preview(outcome: MergeOutcome) -> MergePreview:
@@ -167,7 +160,3 @@ def _after(clause: ResolvedClause, row: Row) -> Row | None:
     if clause.action is Action.DELETE:
         return None
     return {value.column: row[value.column] for value in clause.values}
-
-
-def _text(row: Row | None) -> str:
-    return "nothing" if row is None else "(" + ", ".join(f"{name}={value!r}" for name, value in row.items()) + ")"

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deltamerge.display.data import json_text
+from deltamerge.display.shown import Shown
 from deltamerge.display.views import Page, Pairs, counted, size_text, time_text
 from deltamerge.merge.commit import CommittedMerge
 from deltamerge.merge.plan.prune import FunnelStep
@@ -17,7 +18,7 @@ from deltamerge.spark.session.rows import one_row
 
 
 @dataclass(frozen=True)
-class MergeReport:
+class MergeReport(Shown):
     """The result of a merge. `version` is None when nothing changed and so nothing was committed.
 
     `metrics` are the commit's operationMetrics (rows, files, bytes, ms), `funnel` what pruning left of the table, `attempts` how
@@ -57,16 +58,16 @@ class MergeReport:
         """Rows updated, deleted or inserted."""
         return self.updated + self.deleted + self.inserted
 
-    @property
-    def line(self) -> str:
-        """The report in one line."""
+    def line(self, table: str = "") -> str:
+        """The report in one line, which names the table where it is given."""
+        of = f" of {table}" if table and self.version is not None else f" to {table}" if table else ""
         if self.merged_before:
-            return "nothing committed: the transaction was merged before"
+            return f"nothing committed{of}: the transaction was merged before"
         changes = (("updated", self.updated), ("inserted", self.inserted), ("deleted", self.deleted))
         rows = ", ".join(f"{number:,} {word}" for word, number in changes if number) or "no row changed"
         took = time_text(self.metrics["executionTimeMs"])
         committed = "nothing committed" if self.version is None else f"committed version {self.version}"
-        return f"{committed}: {rows}, {self._files}, {took}"
+        return f"{committed}{of}: {rows}, {self._files}, {took}"
 
     @property
     def _files(self) -> str:
@@ -75,10 +76,10 @@ class MergeReport:
         how = "rewritten" if self.metrics["numTargetFilesRemoved"] == self.touched_files else "changed"
         return f"{self.touched_files:,} of {counted(self.funnel[0].files, 'file')} {how}"
 
-    def view(self) -> Page:
+    def _page(self) -> Page:
         """What is shown of the report."""
         if self.merged_before:
-            return Page("Merge", self.line)
+            return Page("Merge", self.line())
         pairs = (
             ("rows copied", f"{self.metrics['numTargetRowsCopied']:,}"),
             ("files replaced", f"{self.metrics['numTargetFilesRemoved']:,}"),
@@ -86,7 +87,7 @@ class MergeReport:
             ("files with marked rows", f"{self.metrics['numTargetDeletionVectorsAdded']:,}"),
         )
         views = (Pairs("Written", pairs), funnel_view(self.funnel), ran_view(self.attempt, self.reason, self.others))
-        return Page("Merge", self.line, (*views, time_view(self.metrics)))
+        return Page("Merge", self.line(), (*views, time_view(self.metrics)))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as values that JSON has; the guide lists its keys."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from deltamerge.budgets import current_budgets
+from deltamerge.display.shown import Explanation
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import CommittedMerge, commit_merge
 from deltamerge.merge.execute.outcome import MergeOutcome
@@ -39,14 +40,14 @@ def run_merge(
 
     done = merge(spark, table, spec, finish, tell)
     give_back()
-    if done is None:
-        return merged_before()
-    if done.committed is not None:
+    found = merged_before() if done is None else report(done)
+    if done is not None and done.committed is not None:
         table.remember(done.committed.snapshot)
-    return report(done)
+    log.info("%s", found.line(table.store.url))
+    return found
 
 
-def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> str:
+def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> Explanation:
     """The logical plan in words, and the physical plan that is chosen by what is known without a job.
 
     Raises AnalysisError, InvalidArgumentError, UnsupportedTableError, CorruptTableError.

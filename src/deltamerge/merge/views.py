@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltamerge.display.views import Bar, Bars, Cell, Grid, Node, Tree, counted, size_text, time_text, value_text
-from deltamerge.merge.plan.physical import PhysicalPlan
 from deltamerge.merge.plan.prune import FunnelStep
 
 # Changed columns of a sample row that are shown.
@@ -19,15 +18,6 @@ def funnel_view(funnel: Sequence[FunnelStep]) -> Bars:
     most = max((step.files for step in funnel), default=0) or 1
     bars = (Bar(step.name, step.files / most, (f"{step.files:,}", size_text(step.bytes))) for step in funnel)
     return Bars("Files", ("files", "size"), tuple(bars))
-
-
-def plan_view(plan: PhysicalPlan) -> Tree:
-    """A plan that has not run: how the source is read, the attempts in their order, and those that are not made."""
-    readings = tuple(Node(step.reading.value, step.reason) for step in plan.readings)
-    attempts = tuple(Node(attempt.text, attempt.reason) for attempt in plan.attempts)
-    rejected = tuple(Node(strategy.text, reason, chosen=False) for strategy, reason in plan.rejected)
-    nodes = (Node("source", below=readings), Node("rows are matched by the first that is possible", below=attempts))
-    return Tree("Plan", tuple(node for node in (*nodes, Node("not possible", below=rejected)) if node.below))
 
 
 def ran_view(attempt: str, reason: str, others: Sequence[str]) -> Tree:
@@ -59,12 +49,11 @@ def sample_view(clause: str, rows: int, sample: Sequence[tuple[Row | None, Row |
     lines: list[tuple[Cell, ...]] = []
     for before, after in sample:
         if before is not None:
-            cells = (Cell(value_text(before[name])) if name in before else Cell("") for name in shown)
-            lines.append((Cell("before" if after is not None else "deleted", after is None), *cells))
+            lines.append((Cell("before" if after is not None else "deleted"), *(_cell(before, name) for name in shown)))
         if after is not None:
             whole = {**(before or {}), **after}
-            after_cells = (Cell(value_text(whole[name]), _changes(before, after, name)) for name in shown)
-            lines.append((Cell("after" if before is not None else "inserted"), *after_cells))
+            cells = (_cell(whole, name, _changes(before, after, name)) for name in shown)
+            lines.append((Cell("after" if before is not None else "inserted"), *cells))
     left = len(names) - len(shown)
     note = f"{left:,} more columns." if left else ""
     more = "" if len(sample) == rows else f", {len(sample)} of them shown"
@@ -72,8 +61,12 @@ def sample_view(clause: str, rows: int, sample: Sequence[tuple[Row | None, Row |
     return Grid(title, ("", *shown) if lines else (), tuple(lines), note=note)
 
 
+def _cell(row: Row, name: str, marked: bool = False) -> Cell:
+    return Cell(value_text(row[name]), marked) if name in row else Cell("")
+
+
 def _changes(before: Row | None, after: Row | None, name: str) -> bool:
-    """Whether a row's value is another one afterwards."""
-    if after is None or name not in after:
+    """Whether an update gives a row another value; all values of an inserted row are new."""
+    if before is None or after is None or name not in after:
         return False
-    return before is None or name not in before or before[name] != after[name]
+    return name not in before or before[name] != after[name]

@@ -9,6 +9,8 @@ from typing import Any, overload
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from deltamerge.commands.rows.merge_rows import merge_rows
+from deltamerge.display.shown import Shown
+from deltamerge.display.views import Node, Page, Tree
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.line import Progress
@@ -16,16 +18,23 @@ from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
 from deltamerge.merge.run import explained, previewed
 from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, Latest, MergeSpec, TxnId
+from deltamerge.storage.location import location_text
 from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, expression_of, names_of
 
 
-class DeltaMergeBuilder:
+class DeltaMergeBuilder(Shown):
     """Says what a merge does with matched and unmatched rows; each method returns a builder with one clause more."""
 
     def __init__(self, spark: SparkSession, log: DeltaLog, spec: MergeSpec) -> None:
         self._spark = spark
         self._log = log
         self._spec = spec
+
+    def _page(self) -> Page:
+        """What is shown of the merge: table, condition, clauses. Nothing runs."""
+        clauses = tuple(Node(clause.text) for clause in self._spec.clauses) or (Node("no clause", "say what to do with rows"),)
+        about = f"{location_text(self._log.store.url)} ON {self._spec.condition.text}"
+        return Page("MERGE INTO", about, (Tree("Clauses", clauses),))
 
     @overload
     def whenMatchedUpdate(self, condition: ExpressionOrColumn | None, set: ColumnMapping) -> DeltaMergeBuilder: ...

@@ -19,8 +19,11 @@ from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.clone import Clone, clone_table
 from deltamerge.commands.table.convert import Convert, convert_table
 from deltamerge.commands.table.create import Creation
-from deltamerge.commands.table.describe import detail_table, history_table
+from deltamerge.commands.table.describe import detail_page, detail_table, history_table
 from deltamerge.commands.table.properties import add_feature, upgrade_protocol
+from deltamerge.display.shown import Shown
+from deltamerge.display.views import Page
+from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.snapshot import Snapshot
@@ -33,6 +36,7 @@ from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import check_session, open_table
 from deltamerge.spark.sql.text import name_parts_of
+from deltamerge.storage.location import location_text
 from deltamerge.tables.arguments import (
     ColumnMapping,
     ExpressionOrColumn,
@@ -47,8 +51,10 @@ from deltamerge.tables.merge_builder import DeltaMergeBuilder
 from deltamerge.tables.optimize_builder import DeltaOptimizeBuilder
 from deltamerge.tables.table_builder import DeltaTableBuilder
 
+_SHOWN_COLUMNS = 50
 
-class DeltaTable:
+
+class DeltaTable(Shown):
     """A Delta table. Make one with `forPath` or `forName`."""
 
     def __init__(
@@ -138,6 +144,13 @@ class DeltaTable:
     def columnBuilder(cls, sparkSession: SparkSession, colName: str) -> DeltaColumnBuilder:
         """Begin a column for `addColumns`."""
         return DeltaColumnBuilder(sparkSession, colName)
+
+    def _page(self) -> Page:
+        """What is shown of the table: files, size, properties, columns of the newest version. No job runs."""
+        try:
+            return detail_page(self._log.snapshot(), _SHOWN_COLUMNS)
+        except DeltaMergeError as error:
+            return Page("Table", f"{location_text(self._log.store.url)}: {error.detail}")
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for use in expressions."""

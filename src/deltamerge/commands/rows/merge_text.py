@@ -25,7 +25,7 @@ def run_merge_text(spark: Session, text: str, arguments: Arguments | None = None
     with TableViews(spark) as views:
         bound = bind(spark, statement, views)
         if statement.explain:
-            return one_row(spark, {"plan": explained(spark, bound.table, bound.spec)})
+            return one_row(spark, {"plan": str(explained(spark, bound.table, bound.spec))})
         report = merge_rows(spark, bound.table, bound.spec)
     show_newest(spark, bound.target, bound.table)
     return report.to_frame(spark)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltamerge.display.views import Page, Pairs, counted, grid_of, size_text
 from deltamerge.log.commit.clustering import clustering_names
 from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.snapshot import Snapshot
@@ -84,6 +85,26 @@ def detail_table(snapshot: Snapshot, name: str | None = None) -> pa.Table:
         "tableFeatures": sorted(named_features(protocol)),
     }
     return pa.Table.from_pylist([row], DETAIL_SCHEMA)
+
+
+def detail_page(snapshot: Snapshot, most_columns: int | None = None) -> Page:
+    """What is shown of a snapshot: files, size, layout, protocol, properties, and columns, at most so many of them."""
+    (row,) = detail_table(snapshot).to_pylist()
+    pairs = (
+        ("version", f"{snapshot.version:,}"),
+        ("files", f"{row['numFiles']:,}"),
+        ("size", size_text(row["sizeInBytes"])),
+        ("partitioned by", ", ".join(row["partitionColumns"]) or "-"),
+        ("clustered by", ", ".join(row["clusteringColumns"]) or "-"),
+        ("protocol", f"reader {row['minReaderVersion']}, writer {row['minWriterVersion']}"),
+        ("features", ", ".join(row["tableFeatures"]) or "-"),
+        *((name, value or "") for name, value in row["properties"]),
+    )
+    columns = [
+        {"column": field.name, "type": str(field.type), "null": "" if field.nullable else "NOT NULL"} for field in snapshot.schema
+    ]
+    schema = grid_of(counted(len(columns), "column"), columns, ("column", "type", "null"), most_rows=most_columns)
+    return Page("Table", row["location"], (Pairs("", pairs), schema))
 
 
 def _history_row(commit: CommitFile) -> dict[str, Any]:

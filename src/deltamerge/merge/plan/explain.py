@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
+from deltamerge.display.shown import Explanation
+from deltamerge.display.views import Node, Page, Pairs, Tree
 from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.plan.physical import PhysicalPlan
 from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.protocol.values.predicate import ALWAYS
 
 
-def explain(logical: LogicalPlan, physical: PhysicalPlan, files: FileFacts) -> str:
+def explain(logical: LogicalPlan, physical: PhysicalPlan, files: FileFacts) -> Explanation:
     """The plan in words, a fact a line."""
     resolved = logical.resolved
-    known = ", ".join(f"{step.files:,} {step.name}" for step in files.funnel[:2])
-    lines = [
-        f"MERGE INTO {resolved.snapshot.store.url}, version {resolved.snapshot.version}",
-        f"  join:              source {logical.join.value} target ON {resolved.spec.condition.text}",
-        f"  keys:              {_keys(logical)}",
-        f"  target predicates: {logical.target_predicate if logical.target_predicate != ALWAYS else 'none'}",
-        f"  file pruning:      {_pruning(logical)}",
-        f"  files:             {known}{'; the source decides on the rest' if logical.pairs or logical.ranges else ''}",
-        f"  target columns:    {', '.join(logical.target_columns) or 'none'}",
-        f"  source columns:    {', '.join(logical.source_columns) or 'none'}",
-        f"  touched files:     {_touched_files(logical)}",
+    about = f"{resolved.snapshot.store.url}, version {resolved.snapshot.version}"
+    facts, notes = _facts(logical, files), [("note", note) for note in logical.notes]
+    clauses = [
+        f"WHEN {clause.kind.value}{f' AND {clause.condition.text}' if clause.condition else ''} THEN {clause.action.name}"
+        for clause in resolved.clauses
     ]
-    if logical.feed:
-        lines.append("  change data:       written")
-    for clause in resolved.clauses:
-        condition = f" AND {clause.condition.text}" if clause.condition else ""
-        lines.append(f"  WHEN {clause.kind.value}{condition} THEN {clause.action.name}")
-    lines += [f"  note:              {note}" for note in logical.notes]
+    lines = [f"MERGE INTO {about}", *map(_line, facts), *(f"  {clause}" for clause in clauses), *map(_line, notes)]
     lines += [f"  {'plan:' if not number else '':18} {line}" for number, line in enumerate(physical.lines())]
-    return "\n".join(lines)
+    tree = Tree("Clauses", tuple(map(Node, clauses)))
+    return Explanation("\n".join(lines), Page("MERGE INTO", about, (Pairs("Facts", (*facts, *notes)), tree, plan_view(physical))))
+
+
+def _facts(logical: LogicalPlan, files: FileFacts) -> list[tuple[str, str]]:
+    known = ", ".join(f"{step.files:,} {step.name}" for step in files.funnel[:2])
+    facts = [
+        ("join", f"source {logical.join.value} target ON {logical.resolved.spec.condition.text}"),
+        ("keys", _keys(logical)),
+        ("target predicates", str(logical.target_predicate) if logical.target_predicate != ALWAYS else "none"),
+        ("file pruning", _pruning(logical)),
+        ("files", f"{known}{'; the source decides on the rest' if logical.pairs or logical.ranges else ''}"),
+        ("target columns", ", ".join(logical.target_columns) or "none"),
+        ("source columns", ", ".join(logical.source_columns) or "none"),
+        ("touched files", _touched_files(logical)),
+    ]
+    return [*facts, ("change data", "written")] if logical.feed else facts
+
+
+def _line(fact: tuple[str, str]) -> str:
+    return f"  {fact[0] + ':':18} {fact[1]}"
+
+
+def plan_view(plan: PhysicalPlan) -> Tree:
+    """A plan that has not run: how the source is read, the attempts in their order, and those that are not made."""
+    readings = tuple(Node(step.reading.value, step.reason) for step in plan.readings)
+    attempts = tuple(Node(attempt.text, attempt.reason) for attempt in plan.attempts)
+    rejected = tuple(Node(strategy.text, reason, chosen=False) for strategy, reason in plan.rejected)
+    nodes = (
+        Node("The source, by the first way that is possible", below=readings),
+        Node("The rows, by the first way that is possible", below=attempts),
+        Node("Not possible", below=rejected),
+    )
+    return Tree("Plan", tuple(node for node in nodes if node.below))
 
 
 def _keys(logical: LogicalPlan) -> str:

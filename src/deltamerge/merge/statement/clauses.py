@@ -52,6 +52,15 @@ class Clause:
     star: bool = False
     excluded: tuple[str, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """The clause as SQL says it."""
+        condition = f" AND {self.condition.text}" if self.condition is not None else ""
+        pairs = [f"{a.column} = {'DEFAULT' if a.value is None else a.value.text}" for a in self.assignments]
+        what = "*" if self.star else ", ".join(pairs)
+        done = {Action.UPDATE: f"UPDATE SET {what}", Action.INSERT: f"INSERT {what}", Action.DELETE: "DELETE"}[self.action]
+        return f"WHEN {self.kind.value}{condition} THEN {done}"
+
 
 @dataclass(frozen=True)
 class TxnId:
