@@ -15,7 +15,7 @@ _KB, _MB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """All limits, in bytes, rows, files, tasks or threads as their names say."""
+    """All limits, in bytes, rows, files, tasks or threads as their names say; and what tests switch off."""
 
     # How a source is evaluated.
     trusted_estimate_bytes: int = 24 * _MB  # Spark estimates no more: it is collected at once
@@ -80,6 +80,8 @@ class Budgets:
     payload_task_bytes: int = 128 * _MB  # of files, for each task that is handed its changed rows
     payload_tasks: int = 64
     row_group_bytes: int = 64 * _MB
+    row_group_rows: int = 131_072  # a merge copies the row groups in which nothing changes: they are smaller than usual
+    splices: bool = True  # whether what does not change of a file is copied as bytes, when it is written again
     rewrite_rows: int = 131_072  # of a file that is written again: what is worked on at once
     sorted_bytes: int = 256 * _MB  # of rows that a task lays out by columns in memory
     open_partitions_bytes: int = 256 * _MB  # of rows that wait in the writers of all partitions

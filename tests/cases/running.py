@@ -40,6 +40,13 @@ def large_sources() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def spliced() -> Iterator[None]:
+    """Every file that is written again is spliced, however small, if it can be."""
+    with using(small_file_bytes=0):
+        yield
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a merge ended: rows and counts, or an error's condition, message and class; whether it made a version."""

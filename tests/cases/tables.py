@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from deltamerge.budgets import current_budgets
 from deltamerge.log.commit.transaction import Proposal, commit
 from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, table_of
 from deltamerge.log.replay.snapshot import Snapshot
@@ -120,7 +121,7 @@ def create_table(table: Table, path: Path, vectors: bool) -> None:
     added: list[Action] = []
     for lines in table.files:
         rows = arrow_rows(lines, spark_schema, arrow_schema(schema))
-        result = pa.Table.from_batches(list(write_map(write_spec(empty))(rows.to_batches())))
+        result = pa.Table.from_batches(list(write_map(write_spec(empty, current_budgets()))(rows.to_batches())))
         added += [file for _, file in added_files(result, empty.schema)]
         schema = _with_high_water_marks(schema, rows)
     metadata = replace(empty.metadata, schema_string=schema_json(schema))

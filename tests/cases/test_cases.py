@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import deltamerge
 from tests.cases.conditions import caught_as, needs_rows
 from tests.cases.format import Case, Expected, case_files, load_cases
-from tests.cases.running import Engine, Outcome, large_sources, run_at
+from tests.cases.running import Engine, Outcome, large_sources, run_at, spliced
 from tests.cases.tables import Tables, rendered_table
 from tests.e2e.counting import jobs_of
 from tests.effort import ALL
@@ -24,6 +24,7 @@ STRATEGIES = (
     (ENGINE, "chosen"),
     *((replace(ENGINE, settings=(("spark.deltamerge.strategy", name),)), name) for name in FORCED),
     (replace(ENGINE, within=large_sources), "large source"),
+    (replace(ENGINE, within=spliced), "spliced"),
 )
 
 

@@ -30,7 +30,7 @@ from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.spark.session.adapter import estimated_bytes
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.refusals import refused
-from tests.e2e.tables import make, source
+from tests.e2e.tables import conf, make, source
 
 Build = Callable[[DeltaTable, DataFrame], DeltaMergeBuilder]
 SCHEMA = "id int, name string, n int, d date"
@@ -304,6 +304,14 @@ def test_a_strategy_that_is_none(spark: SparkSession, table: DeltaTable, path: P
             table.merge(untouchable, ON).whenMatchedDelete().execute()
     finally:
         spark.conf.unset("spark.deltamerge.strategy")
+
+
+def test_splice_is_true_or_false(spark: SparkSession, table: DeltaTable, path: Path, untouchable: DataFrame) -> None:
+    with (
+        conf(spark, {"spark.deltamerge.splice": "yes"}),
+        refused(path, IllegalArgumentException, "DELTAMERGE_INVALID_SPLICE", "'yes'", hint="true or false"),
+    ):
+        table.merge(untouchable, ON).whenMatchedDelete().execute()
 
 
 ARGUMENTS: dict[str, tuple[Callable[[DeltaMergeBuilder], object], type[Exception], str]] = {

@@ -33,6 +33,7 @@ from deltamerge.merge.settings import (
     rewrite_share_of,
     strategy_of,
     with_transaction,
+    within_settings,
 )
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
 from deltamerge.spark.read.unread import all_read, frame_read
@@ -83,7 +84,8 @@ def merge(
     with known_settings(spark, SETTINGS):
         check_names(own_settings())
         check_sizes(spark)
-        started, budgets, spec = time.perf_counter(), current_budgets(), with_transaction(spark, spec)
+        started, spec = time.perf_counter(), with_transaction(spark, spec)
+        budgets = within_settings(spark, current_budgets())
         if source is None:
             spec = _with_reading(spec, table)
         given, rereads, tries = source, None, _Tries(retries_of(spark, spec), budgets.lost_sources)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deltamerge.display.data import json_text
@@ -15,6 +15,8 @@ from deltamerge.merge.plan.prune import FunnelStep
 from deltamerge.merge.views import funnel_view, ran_view, time_view
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import one_row
+from deltamerge.worker.parquet.plain import Reason
+from deltamerge.worker.write.results import SPLICED
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class MergeReport(Shown):
     `metrics` are the commit's operationMetrics (rows, files, bytes, ms), `funnel` what pruning left of the table, `attempts` how
     often the commit was tried; `merged_before` says that the same transaction id was in the table already, so that nothing was
     done and every metric counts 0. `strategy` is how rows were matched, `attempt` says it in words, `reason` why it was chosen,
-    and `others` why not another one; `touched_files` is the number of files in which rows changed.
+    and `others` why not another one; `touched_files` is the number of files in which rows changed. Of the files that were
+    written again `spliced_files` had what did not change copied as bytes; `plain_rewrites` counts the others by the reason.
     """
 
     version: int | None
@@ -37,6 +40,8 @@ class MergeReport(Shown):
     reason: str = ""
     others: tuple[str, ...] = ()
     touched_files: int = 0
+    spliced_files: int = 0
+    plain_rewrites: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def updated(self) -> int:
@@ -80,11 +85,13 @@ class MergeReport(Shown):
         """What is shown of the report."""
         if self.merged_before:
             return Page("Merge", self.line())
+        spliced = (("files spliced", f"{self.spliced_files:,}"),) if self.spliced_files else ()
         pairs = (
             ("rows copied", f"{self.metrics['numTargetRowsCopied']:,}"),
             ("files replaced", f"{self.metrics['numTargetFilesRemoved']:,}"),
             ("files written", f"{self.metrics['numTargetFilesAdded']:,}, {size_text(self.metrics['numTargetBytesAdded'])}"),
             ("files with marked rows", f"{self.metrics['numTargetDeletionVectorsAdded']:,}"),
+            *spliced,
         )
         views = (Pairs("Written", pairs), funnel_view(self.funnel), ran_view(self.attempt, self.reason, self.others))
         return Page("Merge", self.line(), (*views, time_view(self.metrics)))
@@ -103,6 +110,8 @@ class MergeReport(Shown):
             "funnel": steps,
             **plain,
             "others": list(self.others),
+            "spliced_files": self.spliced_files,
+            "plain_rewrites": dict(self.plain_rewrites),
         }
 
     def to_json(self) -> str:
@@ -135,6 +144,8 @@ def report(done: CommittedMerge) -> MergeReport:
         reason=outcome.ran.attempt.reason,
         others=tuple(outcome.ran.others()),
         touched_files=outcome.touched.num_rows + len(outcome.marked),
+        spliced_files=outcome.rewrites.get(SPLICED, 0),
+        plain_rewrites={Reason[name].value: count for name, count in outcome.rewrites.items() if name != SPLICED},
     )
 
 

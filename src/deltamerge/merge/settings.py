@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import replace
 
+from deltamerge.budgets import Budgets
 from deltamerge.disk import SYNC
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.replay.snapshot import Snapshot
@@ -28,12 +29,25 @@ STRATEGY = "spark.deltamerge.strategy"
 SHARE = "spark.deltamerge.rewriteShare"
 SHARE_PROPERTY = "deltamerge.rewriteShare"
 RETRIES = "spark.deltamerge.conflictRetries"
-_KNOWN = (STRATEGY, SHARE, RETRIES, SYNC)
+SPLICE = "spark.deltamerge.splice"
+_KNOWN = (STRATEGY, SHARE, RETRIES, SPLICE, SYNC)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _SESSION = (CASE_SENSITIVE, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING)
 # All that a merge asks of the session, which is read together.
-SETTINGS = (STRATEGY, SHARE, RETRIES, _APPLICATION, _VERSION, _RESET, AUTO_MERGE, *SIZE_SETTINGS, *_SESSION, *READ_SETTINGS)
+SETTINGS = (
+    STRATEGY,
+    SHARE,
+    RETRIES,
+    SPLICE,
+    _APPLICATION,
+    _VERSION,
+    _RESET,
+    AUTO_MERGE,
+    *SIZE_SETTINGS,
+    *_SESSION,
+    *READ_SETTINGS,
+)
 _ALIASES = {
     "arrow": Strategy.BROADCAST,
     "route": Strategy.RANGE_EXCHANGE,
@@ -84,6 +98,15 @@ def rewrite_share_of(spark: Session, snapshot: Snapshot) -> float:
         return found
     message = f"The {where} is {value!r}."
     raise InvalidArgumentError("DELTAMERGE_INVALID_SHARE", message, hint="A number from 0 (always rewrite) to 1 (never).")
+
+
+def within_settings(spark: Session, budgets: Budgets) -> Budgets:
+    """The budgets with what the session forbids."""
+    value = setting(spark, SPLICE, "true").lower()
+    if value not in ("true", "false"):
+        message = f"The setting {SPLICE} is {value!r}."
+        raise InvalidArgumentError("DELTAMERGE_INVALID_SPLICE", message, hint="true or false.")
+    return budgets if value == "true" else replace(budgets, splices=False)
 
 
 def retries_of(spark: Session, spec: MergeSpec) -> int:

@@ -19,7 +19,8 @@ from deltamerge.worker.scan import store as module
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.store import DataStore
-from deltamerge.worker.write.rewrite import ChangeSpec, FileRewriter
+from deltamerge.worker.write.rewrite import ChangeSpec
+from deltamerge.worker.write.splice.splicer import rewriter as rewriter_of
 from deltamerge.worker.write.write import DataFileWriter, PartitionWriters, WriteSpec
 from tests.stores.azurite import ACCOUNT, account_sas
 from tests.stores.server import SECRET, S3Server
@@ -79,7 +80,7 @@ def test_a_large_file_is_rewritten_with_a_request_or_two_a_row_group(server: S3S
     task = FileTask(0, file.name, {})
     with server.counting() as scanning:
         rows = pa.Table.from_batches(scan_file(ScanSpec(store, schema), task), ScanSpec(store, schema).output)
-    rewriter = FileRewriter(ChangeSpec(spec, (), {0: task}), task, 0, PartitionWriters(spec, 1))
+    rewriter = rewriter_of(ChangeSpec(spec, (), {0: task}), task, 0, PartitionWriters(spec, 1))
     with server.counting() as requests:
         (rewritten,) = rewriter.finish().written
     assert (rows.num_rows, rewritten.rows) == (1_600, 1_600)

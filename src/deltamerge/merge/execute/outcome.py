@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,7 +35,8 @@ class MergeOutcome:
     """What the tasks did. `touched` has the rows of the target's files that are replaced; counts are in rows.
 
     `changed` counts per clause, in the statement's order; `copied` the unchanged rows in files that are replaced;
-    `changes` are the change data files; `shown` has changed rows of a merge that was only previewed, None if there are none.
+    `changes` are the change data files; `rewrites` counts the files that were written again by how: spliced, or why not;
+    `shown` has changed rows of a merge that was only previewed, None if there are none.
     """
 
     work: Work
@@ -44,6 +47,7 @@ class MergeOutcome:
     changed: tuple[int, ...] = ()
     copied: int = 0
     changes: tuple[CdcFile, ...] = ()
+    rewrites: Mapping[str, int] = field(default_factory=dict)
     shown: pa.Table | None = field(default=None, repr=False)
 
     @property
@@ -88,7 +92,8 @@ def outcome_of(work: Work, ran: Ran) -> MergeOutcome:
     if counts[-1]:
         delete_quietly(work.logical.resolved.snapshot, [name for name, _ in (*added, *changes)])
         raise multiple_matches(work, int(counts[-1]))
-    touched = sorted(_of_kind(result, TOUCHED)["file"].to_pylist())
+    replaced = _of_kind(result, TOUCHED)
+    touched = sorted(replaced["file"].to_pylist())
     marked = _of_kind(result, MARKED).sort_by("file")
     shown = [read_stream(stream) for stream in _of_kind(result, SAMPLE)["positions"]]
     return MergeOutcome(
@@ -100,6 +105,7 @@ def outcome_of(work: Work, ran: Ran) -> MergeOutcome:
         tuple(int(n) for n in counts[:-2]),
         int(counts[-2]),
         tuple(file for _, file in changes),
+        Counter(replaced["rewrite"].drop_null().to_pylist()),
         pa.concat_tables(shown) if shown else None,
     )
 

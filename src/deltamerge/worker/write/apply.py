@@ -12,8 +12,9 @@ from deltamerge.worker.write.changes import by_file
 from deltamerge.worker.write.count import count_changes
 from deltamerge.worker.write.feed import INSERT, FeedWriter
 from deltamerge.worker.write.mark import FileMarker
-from deltamerge.worker.write.results import ADD, CHANGE, COUNTS, MARKED, TOUCHED, result_batch, written_row
+from deltamerge.worker.write.results import ADD, CHANGE, COUNTS, MARKED, SPLICED, TOUCHED, result_batch, written_row
 from deltamerge.worker.write.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, inserted_rows
+from deltamerge.worker.write.splice.splicer import rewriter
 from deltamerge.worker.write.write import PartitionWriters
 
 
@@ -29,7 +30,7 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
     inserts = PartitionWriters(spec.write, number)
     feed = None if spec.feed is None else FeedWriter(spec.feed, number)
     counts = np.zeros(len(spec.clauses) + 2, np.int64)
-    changer = FileMarker if spec.rewrite_share else FileRewriter
+    changer = FileMarker if spec.rewrite_share else rewriter
     current: FileMarker | FileRewriter | None = None
     open_file: int | None = None
     rows: list[dict[str, Any]] = []
@@ -73,8 +74,15 @@ def apply_changes(spec: ChangeSpec, batches: Iterable[pa.RecordBatch], number: i
         counts[-2] += done.copied
         counts[-1] += done.collisions
         if done.vector is None:
-            rows.append({"kind": TOUCHED, "file": done.file, "rows": done.copied})
+            rows.append({"kind": TOUCHED, "file": done.file, "rows": done.copied, "rewrite": _how(done)})
         else:
             rows.append({"kind": MARKED, "file": done.file, "rows": done.rows, "positions": done.vector})
     rows.append({"kind": COUNTS, "counts": counts.tolist()})
     yield result_batch(rows)
+
+
+def _how(done: ChangedFile) -> str | None:
+    """How a file was written again: spliced, or the name of the reason why not; None where nothing of it is left."""
+    if not done.written and not done.copied:
+        return None
+    return SPLICED if done.plain is None else done.plain.name

@@ -116,7 +116,7 @@ class ExistingStats(FileStats):
 
     def _seen(self, column: StatsColumn, values: Any) -> None:
         if column.bounded and not pa.types.is_string(column.type):
-            self._bounds[column.path] += _bounds(values, column.type)
+            self._bounds[column.path] += stored_bounds(values, column.type)
 
     def _numbers(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> list[Any] | None:
         bounds = self._bounds.get(column.path)
@@ -125,7 +125,7 @@ class ExistingStats(FileStats):
         return [min(bounds), max(bounds)] if bounds else []
 
 
-def _bounds(values: Any, type: pa.DataType) -> list[Any]:
+def stored_bounds(values: Any, type: pa.DataType) -> list[Any]:
     """The smallest and the largest value but NaN as Parquet stores them, a decimal's unscaled; [] when there is none."""
     if pa.types.is_floating(type):
         values = values.filter(pc.invert(pc.is_nan(values)))

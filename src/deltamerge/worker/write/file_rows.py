@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,28 +10,38 @@ import pyarrow.parquet as pq
 from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, stored_names
 from deltamerge.worker.scan.row_errors import in_file
-from deltamerge.worker.scan.scan import FileTask, decoded, open_file, open_parquet, with_partition
+from deltamerge.worker.scan.scan import FileTask, RowGroup, decoded, open_file, open_parquet, row_groups, with_partition
 from deltamerge.worker.scan.vectors import living, read_vector
 from deltamerge.worker.write.tracking import tracked
 from deltamerge.worker.write.write import WriteSpec
 
 
-def all_rows(spec: WriteSpec, task: FileTask, file: pq.ParquetFile) -> Generator[pa.Table, None, None]:
-    """All rows of an open file, deleted ones included, with the columns that are written. Raises Refused."""
-    stored = pa.schema([field for field in spec.schema if field.name not in task.partition])
+def all_rows(
+    spec: WriteSpec,
+    task: FileTask,
+    file: pq.ParquetFile,
+    groups: Sequence[RowGroup] | None = None,
+    columns: Collection[str] | None = None,
+) -> Generator[pa.Table, None, None]:
+    """All rows of an open file, or of some of its row groups, deleted ones included. Raises Refused.
+
+    They have the columns that are written, or those of them that are asked for.
+    """
+    schema = spec.schema if columns is None else pa.schema([field for field in spec.schema if field.name in columns])
+    stored = pa.schema([field for field in schema if field.name not in task.partition])
     store = task.store or spec.store
     with in_file(task.label):
         names = stored_names(file, stored)
-        first = 0
         # One call a row group: what is fetched together, of a remote file, is held until the next call.
-        for group in range(file.num_row_groups):
+        for group in row_groups(file) if groups is None else groups:
+            first = group.first_row
             batches = file.iter_batches(
-                batch_size=spec.budgets.rewrite_rows, row_groups=[group], columns=names, use_threads=False
+                batch_size=spec.budgets.rewrite_rows, row_groups=[group.index], columns=names, use_threads=False
             )
             with store.naming(task.name):
                 for batch in decoded(batches):
                     table = conform_table(gregorian(pa.Table.from_batches([batch]), file), stored)
-                    yield tracked(with_partition(table, spec.schema, task.partition, table.num_rows), task, first)
+                    yield tracked(with_partition(table, schema, task.partition, table.num_rows), task, first)
                     first += table.num_rows
 
 

@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 
 from deltamerge.protocol.values.distinct import distinct
 from deltamerge.protocol.values.roaring import Positions, decode, encode
+from deltamerge.worker.parquet.plain import Reason
 from deltamerge.worker.scan.row_errors import in_file
 from deltamerge.worker.scan.scan import ROW, FileTask, RowGroup, open_file, open_parquet, read_columns, row_groups
 from deltamerge.worker.scan.vectors import read_vector
 from deltamerge.worker.write.changes import DistinctRows
 from deltamerge.worker.write.feed import FeedWriter
-from deltamerge.worker.write.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, updated_rows
+from deltamerge.worker.write.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, open_target, updated_rows
 from deltamerge.worker.write.tracking import tracked
 from deltamerge.worker.write.write import PartitionWriters
 
@@ -67,9 +68,10 @@ class FileMarker:
             return self._changed()
         if self._is_marked(len(gone), rows):
             return self._changed(vector=encode(gone), rows=rows)
-        self._copy = FileRewriter(self._spec, self._task, self._number, self._others, deleted=decode(encode(gone)))
+        opened = open_target(self._spec, self._task, decode(encode(gone)))
+        self._copy = FileRewriter(self._spec, self._task, opened, self._number, self._others, plain=Reason.VECTOR)
         copied = self._copy.finish()
-        return self._changed(written=copied.written, copied=copied.copied)
+        return self._changed(written=copied.written, copied=copied.copied, plain=copied.plain)
 
     def discard(self) -> None:
         """Delete what was written."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltamerge.worker.write.write import WrittenFile
 
 ADD, CHANGE, TOUCHED, MARKED, COUNTS = "add", "cdc", "touched", "marked", "counts"
+SPLICED = "SPLICED"  # how a touched file was written again; or why it was not spliced
 # Positions of source rows that a second job writes; changed rows that a preview shows, as an Arrow stream.
 POSITIONS, SAMPLE = "positions", "sample"
 
@@ -25,6 +26,7 @@ RESULT_SCHEMA = pa.schema(
         ("stats", pa.string()),
         ("positions", pa.binary()),
         ("counts", pa.list_(pa.int64())),
+        ("rewrite", pa.string()),
     ]
 )
 

@@ -7,18 +7,20 @@ batch, and a batch that is read ahead, whatever their sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from deltamerge.protocol.values.roaring import RowSet
+from deltamerge.worker.parquet.plain import Reason
 from deltamerge.worker.scan.columns import cast
 from deltamerge.worker.scan.prefetch import prefetched
-from deltamerge.worker.scan.scan import ROW, FileTask, open_file, open_parquet
+from deltamerge.worker.scan.scan import ROW, FileTask, RowGroup, open_file, open_parquet, row_groups
 from deltamerge.worker.scan.vectors import living, read_vector
 from deltamerge.worker.write.changes import DistinctRows
 from deltamerge.worker.write.feed import DELETE, POSTIMAGE, PREIMAGE, FeedWriter
@@ -85,6 +87,7 @@ class ChangedFile:
     than once.
 
     `vector` has the deleted rows of one that stays, encoded, and `rows` counts all of its rows; None says that it is replaced.
+    `plain` says why what did not change was not copied as bytes, None where it was.
     """
 
     file: int
@@ -94,40 +97,69 @@ class ChangedFile:
     collisions: int
     vector: bytes | None = None
     rows: int = 0
+    plain: Reason | None = None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A file that is to be written again: its bytes, how it is read, and its rows that a deletion vector deletes."""
+
+    source: Any
+    file: pq.ParquetFile
+    deleted: RowSet
+
+
+def open_target(spec: ChangeSpec, task: FileTask, deleted: RowSet | None = None) -> Opened:
+    """Open a file that is to be written again. `deleted` rows are left behind, by default the vector's. Raises Refused."""
+    source = open_file(spec.write.store, task)
+    try:
+        file = open_parquet(source, task.label, spec.write.store.remote)
+        gone = read_vector(task.vector, task.label, file.metadata.num_rows) if deleted is None else deleted
+    except BaseException:
+        source.close()
+        raise
+    return Opened(source, file, gone)
+
+
+def is_small(spec: ChangeSpec, opened: Opened) -> bool:
+    """Whether the rows of a file are put together with others."""
+    return bool(opened.source.size() < max(spec.write.budgets.small_file_bytes, spec.together))
+
+
+def folder_of(spec: WriteSpec, task: FileTask) -> str:
+    """The folder of the file that takes another's place: the same, unless that lies outside the table."""
+    if task.store is None:
+        return task.name.rpartition("/")[0]
+    return spec.folder({name: task.partition[name] for name in spec.partition_columns})
 
 
 class FileRewriter:
-    """Rewrites one file. Give it the changed rows in order of position (`take`), then `finish`.
+    """Rewrites one file from its rows. Give it the changed rows in order of position (`take`), then `finish`.
 
     Rows whose new values belong to another partition go to `others`, and all rows of a small file do: so that small files
-    and inserted rows come together. Changes go to the change data `feed`. `deleted` rows stay behind, by default the vector's.
+    and inserted rows come together. Changes go to the change data `feed`. `plain` says why it is not spliced.
     """
 
     def __init__(
         self,
         spec: ChangeSpec,
         task: FileTask,
+        opened: Opened,
         number: int,
         others: PartitionWriters,
         feed: FeedWriter | None = None,
-        deleted: RowSet | None = None,
+        plain: Reason | None = None,
     ) -> None:
         self._spec = spec
         self._task = task
-        folder = task.name.rpartition("/")[0]
-        if task.store is not None:
-            folder = spec.write.folder({name: task.partition[name] for name in spec.write.partition_columns})
-        self._writer = DataFileWriter(spec.write, task.partition, folder, number, rolls=False)
+        self._opened = opened
+        self._writer = self._new_writer(number)
         self._others = others
         self._feed = feed
+        self._plain = plain
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
-        self._source = open_file(spec.write.store, task)
-        size = self._source.size()
-        small = spec.write.budgets.small_file_bytes
-        self._is_small = size < max(small, spec.together)
-        self._file = open_parquet(self._source, task.label, spec.write.store.remote)
-        self._deleted = read_vector(task.vector, task.label, self._file.metadata.num_rows) if deleted is None else deleted
-        self._batches = self._read() if size < small else prefetched(self._read())
+        self._is_small = is_small(spec, opened)
+        self._batches: Generator[pa.Table, None, None] | None = self._read(row_groups(opened.file))
         self._batch: pa.Table | None = None
         self._start = 0
         self._pending: list[pa.Table] = []
@@ -147,22 +179,28 @@ class FileRewriter:
         """Copy the rest of the file and close the new one."""
         self._advance(None)
         written = self._writer.close()
-        self._source.close()
-        return ChangedFile(self._task.file, written, self._copied, self._counts, self._distinct.collisions)
+        self._opened.source.close()
+        return ChangedFile(self._task.file, written, self._copied, self._counts, self._distinct.collisions, plain=self._plain)
 
     def discard(self) -> None:
         """Delete what was written."""
-        self._batches.close()
-        self._source.close()
+        if self._batches is not None:
+            self._batches.close()
+        self._opened.source.close()
         self._writer.discard()
 
-    def _read(self) -> Generator[pa.Table, None, None]:
-        return all_rows(self._spec.write, self._task, self._file)
+    def _new_writer(self, number: int) -> DataFileWriter:
+        folder = folder_of(self._spec.write, self._task)
+        return DataFileWriter(self._spec.write, self._task.partition, folder, number, rolls=False)
+
+    def _read(self, groups: Sequence[RowGroup]) -> Generator[pa.Table, None, None]:
+        rows = all_rows(self._spec.write, self._task, self._opened.file, groups)
+        return rows if self._opened.source.size() < self._spec.write.budgets.small_file_bytes else prefetched(rows)
 
     def _advance(self, known: int | None) -> None:
         """Write every batch whose changed rows are all known: those that end at or before position `known`, all for None."""
         while True:
-            if self._batch is None:
+            if self._batch is None and self._batches is not None:
                 self._batch = next(self._batches, None)
             if self._batch is None:
                 return
@@ -183,7 +221,7 @@ class FileRewriter:
         return changed.slice(0, cut) if cut else None
 
     def _apply(self, batch: pa.Table, start: int, changed: pa.Table | None) -> None:
-        stays = living(self._deleted, start, batch.num_rows)
+        stays = living(self._opened.deleted, start, batch.num_rows)
         if changed is None:
             kept = batch if stays is None else batch.filter(pa.array(stays))
             self._keep(kept)
@@ -220,11 +258,15 @@ class FileRewriter:
 
 
 def updated_rows(
-    spec: ChangeSpec, changed: pa.Table, old_rows: Callable[[np.ndarray[Any, Any]], pa.Table], feed: FeedWriter | None
+    spec: ChangeSpec,
+    changed: pa.Table,
+    old_rows: Callable[[np.ndarray[Any, Any]], pa.Table],
+    feed: FeedWriter | None,
+    columns: Collection[str] | None = None,
 ) -> pa.Table | None:
     """The updated ones among the changed rows, as they are afterwards; None when there are none. All changes go to `feed`.
 
-    `old_rows` gives the rows at some positions as they were.
+    `old_rows` gives the rows at some positions as they were. Without a feed only some `columns` may be asked for.
     """
     if not changed.num_rows:
         return None
@@ -234,7 +276,7 @@ def updated_rows(
     if feed is None:
         if not updated.num_rows:
             return None
-        return new_rows(spec, old_rows(updated.column(ROW).to_numpy()), updated, clauses[updates])
+        return new_rows(spec, old_rows(updated.column(ROW).to_numpy()), updated, clauses[updates], columns)
     old = old_rows(changed.column(ROW).to_numpy())
     feed.write(old, np.where(updates, PREIMAGE, DELETE))
     if not updated.num_rows:
@@ -244,13 +286,19 @@ def updated_rows(
     return new
 
 
-def new_rows(spec: ChangeSpec, old: pa.Table, changed: pa.Table, clauses: np.ndarray[Any, Any]) -> pa.Table:
+def new_rows(
+    spec: ChangeSpec,
+    old: pa.Table,
+    changed: pa.Table,
+    clauses: np.ndarray[Any, Any],
+    only: Collection[str] | None = None,
+) -> pa.Table:
     """The rows after their updates: assigned columns from `changed`, the others from `old`; both in the same order.
 
-    A row's id is kept, its commit version becomes that of the commit to come.
+    A row's id is kept, its commit version becomes that of the commit to come. The columns are those of the table, or `only` some.
     """
     check_required(spec.write.elements, changed)
-    schema = spec.write.schema
+    schema = pa.schema([field for field in spec.write.schema if only is None or field.name in only])
     present = np.unique(clauses).tolist()
     columns = []
     for field in schema:

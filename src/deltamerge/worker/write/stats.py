@@ -51,14 +51,23 @@ class FileStats:
         """Rows seen so far."""
         return self._rows
 
+    @property
+    def nan_free(self) -> list[Path]:
+        """The columns of floating numbers with bounds that have no NaN so far."""
+        return [c.path for c in self._columns if c.bounded and pa.types.is_floating(c.type) and c.path not in self._nan]
+
     def add(self, table: pa.Table) -> None:
         """Count the rows of a table of physical names."""
         self.add_rows(table.num_rows)
-        for column in self.counted:
+        self.count(table, self.counted)
+
+    def count(self, table: pa.Table, columns: Sequence[StatsColumn]) -> None:
+        """Count the values of some columns in rows that are counted already."""
+        for column in columns:
             if pa.types.is_null(column.type):
                 self._nulls[column.path] += table.num_rows
                 continue
-            values = _at(table, column.path)
+            values = values_at(table, column.path)
             self._nulls[column.path] += values.null_count
             if not column.bounded:
                 continue
@@ -72,6 +81,14 @@ class FileStats:
         """Count rows of which no column is looked at."""
         self._rows += rows
 
+    def add_known(self, column: StatsColumn, nulls: int, has_nan: bool = False, texts: tuple[bytes, bytes] | None = None) -> None:
+        """Count values of which only that is known: their nulls, NaN, and the least and the greatest of texts."""
+        self._nulls[column.path] += nulls
+        if has_nan:
+            self._nan.add(column.path)
+        if texts is not None:
+            self._add_bounds(column.path, *(pa.scalar(text, pa.binary()).cast(pa.string(), safe=False) for text in texts))
+
     def _seen(self, column: StatsColumn, values: Any) -> None:
         """What else is to be kept of values: the footer has the bounds of numbers."""
 
@@ -83,7 +100,9 @@ class FileStats:
 
     def _add_strings(self, path: Path, values: Any) -> None:
         found = pc.min_max(values)
-        low, high = found["min"], found["max"]
+        self._add_bounds(path, found["min"], found["max"])
+
+    def _add_bounds(self, path: Path, low: Any, high: Any) -> None:
         if not low.is_valid or (path in self._strings and self._strings[path] is None):
             return
         try:
@@ -135,7 +154,8 @@ class FileStats:
         return (texts[0], texts[1]) if texts else None
 
 
-def _at(table: pa.Table, path: Path) -> Any:
+def values_at(table: pa.Table, path: Path) -> Any:
+    """The values at a path of names."""
     values = table.column(path[0])
     for name in path[1:]:
         values = pc.struct_field(values, [values.type.get_field_index(name)])

@@ -11,7 +11,7 @@ import string
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from deltamerge.errors import InvalidArgumentError
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.partitions import partition_folder, partition_text
 from deltamerge.protocol.values.plain import plain
+from deltamerge.worker.parquet.footer import NAN_FREE, nan_free_text
 from deltamerge.worker.scan.columns import stored_table, within
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.store import DataStore
@@ -87,10 +88,34 @@ class WrittenFile:
     stats: str
 
 
-class DataFileWriter:
-    """One data file at a time within one partition; begins the next when a file has reached its target size."""
+class OpenFile(Protocol):
+    """A data file that is being written."""
 
-    def __init__(self, spec: WriteSpec, partition: Mapping[str, Any], folder: str, task: int, rolls: bool = True) -> None:
+    def write(self, group: pa.Table) -> int:
+        """Write rows as a row group; the bytes of the file so far."""
+
+    def close(self, partition: Mapping[str, Any]) -> WrittenFile:
+        """Finish the file."""
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+
+
+class DataFileWriter:
+    """One data file at a time within one partition; begins the next when a file has reached its target size.
+
+    The first one may be one that is `opened` already.
+    """
+
+    def __init__(
+        self,
+        spec: WriteSpec,
+        partition: Mapping[str, Any],
+        folder: str,
+        task: int,
+        rolls: bool = True,
+        opened: OpenFile | None = None,
+    ) -> None:
         self._spec = spec
         self._partition = partition
         self._folder = folder
@@ -100,7 +125,7 @@ class DataFileWriter:
         self._waiting_rows = 0
         self._waiting_bytes = 0
         self._group_rows = 0
-        self._open: _OpenFile | None = None
+        self._open = opened
         self.finished: list[WrittenFile] = []
 
     def write(self, table: pa.Table) -> None:
@@ -115,7 +140,7 @@ class DataFileWriter:
             group_bytes = min(
                 self._spec.budgets.row_group_bytes, 2 * self._spec.target_bytes
             )  # about twice what comes of it in Parquet
-            self._group_rows = min(max(group_bytes // per_row, 16_384), 1 << 20)
+            self._group_rows = min(max(group_bytes // per_row, 16_384), self._spec.budgets.row_group_rows)
         self._waiting.append(stored)
         self._waiting_rows += stored.num_rows
         self._waiting_bytes += stored.nbytes
@@ -153,7 +178,7 @@ class DataFileWriter:
         self._waiting_rows = rest.num_rows
         self._waiting_bytes = rest.nbytes if rest.num_rows else 0
         if self._open is None:
-            self._open = _OpenFile(self._spec, self._folder, self._task, group)
+            self._open = _NewFile(self._spec, self._folder, self._task, group)
         if self._open.write(group) >= self._spec.target_bytes and self._rolls:
             self._finish()
 
@@ -217,26 +242,18 @@ def partition_key(partition: Mapping[str, Any]) -> tuple[str | None, ...]:
         raise Refused(error.condition, error.detail, str(error.parameters["value"])) from error
 
 
-class _OpenFile:
+class _NewFile:
+    """A file that is written from rows alone."""
+
     def __init__(self, spec: WriteSpec, folder: str, task: int, sample: pa.Table) -> None:
         self._store = spec.store
-        name = file_name(task, spec.codec, spec.stem)
-        self.name = f"{folder}/{name}" if folder else name
+        self.name = new_name(spec, folder, task)
         self._stats = FileStats(spec.stats)
         dictionaries = dictionary_columns(sample)
         self._sink = spec.store.create(self.name)
         try:
             with self._store.naming(self.name):
-                self._writer = pq.ParquetWriter(
-                    self._sink,
-                    spec.stored,
-                    compression=_CODECS.get(spec.codec, spec.codec),
-                    use_dictionary=dictionaries,
-                    store_decimal_as_integer=True,
-                    store_schema=False,
-                    write_page_index=True,
-                    write_page_checksum=True,
-                )
+                self._writer = parquet_writer(self._sink, spec.stored, spec.codec, dictionaries)
         except BaseException:
             self.abandon()
             raise
@@ -249,6 +266,8 @@ class _OpenFile:
 
     def close(self, partition: Mapping[str, Any]) -> WrittenFile:
         with self._store.naming(self.name):
+            if self._stats.nan_free:
+                self._writer.add_key_value_metadata({NAN_FREE: nan_free_text(self._stats.nan_free)})
             self._writer.close()
             size = int(self._sink.tell())
             self._sink.close()
@@ -263,6 +282,26 @@ class _OpenFile:
             self._sink.close()
         finally:
             self._store.delete(self.name)
+
+
+def new_name(spec: WriteSpec, folder: str, task: int) -> str:
+    """The name of a new data file in a folder."""
+    name = file_name(task, spec.codec, spec.stem)
+    return f"{folder}/{name}" if folder else name
+
+
+def parquet_writer(sink: Any, schema: pa.Schema, codec: str, dictionaries: Sequence[str], indexed: bool = True) -> Any:
+    """A writer of row groups, as all data files have them; dictionaries are for some leaves, by their paths."""
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression=_CODECS.get(codec, codec),
+        use_dictionary=list(dictionaries),
+        store_decimal_as_integer=True,
+        store_schema=False,
+        write_page_index=indexed,
+        write_page_checksum=True,
+    )
 
 
 def check_required(required: Sequence[TextPath], table: pa.Table) -> None:

@@ -28,6 +28,7 @@ from deltamerge.worker.write.rewrite import (
     new_rows,
     pick,
 )
+from deltamerge.worker.write.splice.splicer import rewriter as rewriter_of
 from deltamerge.worker.write.write import PartitionWriters
 from tests.unit.worker.data import BROKEN, MOMENT, UTC_TIME, data_files, examples, folder, raw_texts, read_rows, write_spec
 
@@ -47,7 +48,7 @@ def spec_for(root: Path, *clauses: ClauseAction, schema: pa.Schema = SCHEMA, fol
 
 
 def rewriter(spec: ChangeSpec) -> FileRewriter:
-    return FileRewriter(spec, spec.files[3], 0, PartitionWriters(spec.write, 0))
+    return rewriter_of(spec, spec.files[3], 0, PartitionWriters(spec.write, 0))
 
 
 @pytest.mark.parametrize("stored", [pa.string(), pa.binary(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
@@ -127,7 +128,7 @@ def test_the_new_file_lies_where_the_old_one_does(tmp_path: Path) -> None:
     (tmp_path / "some" / "folder").mkdir(parents=True)
     pq.write_table(words(2), tmp_path / "some" / "folder" / NAME)
     spec = spec_for(tmp_path, DELETE)
-    writer = FileRewriter(spec, FileTask(3, f"some/folder/{NAME}", {}), 0, PartitionWriters(spec.write, 0))
+    writer = rewriter_of(spec, FileTask(3, f"some/folder/{NAME}", {}), 0, PartitionWriters(spec.write, 0))
     writer.take(hits([1]))
     assert writer.finish().written[0].name.startswith("some/folder/part-")
 

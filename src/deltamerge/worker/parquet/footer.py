@@ -1,0 +1,280 @@
+"""The footer of a Parquet file: its schema, its row groups and where their column chunks are.
+
+Source: parquet-format's parquet.thrift. What could change with a chunk's place, and is not known here, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from deltamerge.worker.parquet.plain import NotSpliceable, Reason
+from deltamerge.worker.parquet.thrift import (
+    BINARY,
+    FALSE,
+    I16,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    TRUE,
+    Items,
+    Malformed,
+    Struct,
+    read_struct,
+    struct_bytes,
+)
+
+MAGIC = b"PAR1"
+MOST_BYTES = 8 << 20
+_TAIL_BYTES = 64 << 10  # a request to an object store costs more than so many bytes
+# The fields of each struct by their ids: what is copied or moved has no other.
+_FILE = {1: I32, 2: LIST, 3: I64, 4: LIST, 5: LIST, 6: BINARY, 7: LIST, 8: STRUCT, 9: BINARY}
+_GROUP = {1: LIST, 2: I64, 3: I64, 4: LIST, 5: I64, 6: I64, 7: I16}
+_CHUNK = {1: BINARY, 2: I64, 3: STRUCT, 4: I64, 5: I32, 6: I64, 7: I32, 8: STRUCT, 9: BINARY}
+_META = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 8: LIST, 9: I64, 10: I64, 11: I64}
+_META |= {12: STRUCT, 13: LIST, 14: I64, 15: I32, 16: STRUCT, 17: STRUCT}
+_STATISTICS = {1: BINARY, 2: BINARY, 3: I64, 4: I64, 5: BINARY, 6: BINARY, 7: TRUE, 8: TRUE, 9: I64}
+_ORDINALS = 1 << 15
+_KEPT_METADATA = (b"org.apache.spark.", b"ARROW:schema")
+# Columns of floating numbers without NaN, their paths as a JSON list: pyarrow does not count NaN in statistics.
+NAN_FREE = b"deltamerge.nanFree"
+ReadAt = Callable[[int, int], bytes]  # so many bytes, from a place on
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A column chunk: its fields, those of its metadata, and its first byte in the file and the one behind its last."""
+
+    fields: Struct
+    meta: Struct
+    start: int
+    end: int
+
+    @property
+    def path(self) -> tuple[bytes, ...]:
+        """The names from the top-level column to the leaf."""
+        return tuple(self.meta[3][1].values)
+
+    @property
+    def values(self) -> int:
+        """How many values there are, nulls included."""
+        return int(self.meta[5][1])
+
+    @property
+    def statistics(self) -> Struct:
+        """The statistics' fields, none where there are none."""
+        found: Struct = get(self.meta, 12, {})
+        return found
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether there are a column index and an offset index."""
+        return all(id in self.fields for id in (4, 5, 6, 7))
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of so many rows, its chunks in the order of the schema's leaves."""
+
+    fields: Struct
+    rows: int
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True)
+class Footer:
+    """A footer that begins at `start`, and the file's bytes."""
+
+    fields: Struct
+    groups: tuple[RowGroup, ...]
+    start: int
+
+    @property
+    def schema(self) -> Sequence[Struct]:
+        """The elements of the schema, in their order."""
+        elements: Sequence[Struct] = self.fields[2][1].values
+        return elements
+
+    @property
+    def nan_free(self) -> frozenset[tuple[str, ...]]:
+        """The paths of columns that the file says to have no NaN."""
+        texts = [get(pair, 2, b"[]") for pair in _structs(self.fields, 5) if get(pair, 1) == NAN_FREE]
+        try:
+            return frozenset(tuple(map(str, path)) for text in texts for path in json.loads(text))
+        except (ValueError, TypeError):
+            return frozenset()
+
+    @property
+    def writer(self) -> bytes:
+        """The program that wrote the file, as it names itself."""
+        return bytes(get(self.fields, 6, b""))
+
+
+def get(fields: Struct, id: int, otherwise: Any = None) -> Any:
+    """The value of a field."""
+    return fields[id][1] if id in fields else otherwise
+
+
+def read_footer(read_at: ReadAt, size: int) -> Footer:
+    """The footer of a file of so many bytes. Raises NotSpliceable for one that is not understood with certainty."""
+    begin = max(0, size - _TAIL_BYTES)
+    tail = read_at(size - begin, begin)
+    length, magic = int.from_bytes(tail[-8:-4], "little"), tail[-4:]
+    if magic != MAGIC or len(tail) < 8:
+        raise NotSpliceable(Reason.ENCRYPTED if magic == b"PARE" else Reason.FOOTER, "no footer")
+    if length + 12 > size or length > MOST_BYTES:
+        raise NotSpliceable(Reason.FOOTER, "too long")
+    start = size - 8 - length
+    return parse_footer(tail[start - begin : -8] if start >= begin else read_at(length, start), start)
+
+
+def parse_footer(data: bytes, start: int) -> Footer:
+    """A footer of which the bytes are given, that begins at `start`. Raises as `read_footer` does."""
+    try:
+        fields, end = read_struct(data)
+    except Malformed as error:
+        raise NotSpliceable(Reason.FOOTER, str(error)) from error
+    if end != len(data):
+        raise NotSpliceable(Reason.FOOTER, "bytes are left")
+    _check(fields, _FILE, (1, 2, 3, 4))
+    if 8 in fields or 9 in fields:
+        raise NotSpliceable(Reason.ENCRYPTED)
+    groups = tuple(_group(group, start) for group in _structs(fields, 4))
+    _structs(fields, 2), _structs(fields, 5), _structs(fields, 7)
+    if sum(group.rows for group in groups) != fields[3][1]:
+        raise NotSpliceable(Reason.FOOTER, "the rows of its groups are not those of the file")
+    spans = sorted((chunk.start, chunk.end) for group in groups for chunk in group.chunks)
+    if any(one[1] > other[0] for one, other in pairwise(spans)):
+        raise NotSpliceable(Reason.FOOTER, "column chunks overlap")
+    return Footer(fields, groups, start)
+
+
+def _group(fields: Struct, start: int) -> RowGroup:
+    _check(fields, _GROUP, (1, 2, 3))
+    rows: int = fields[3][1]
+    if rows < 0:
+        raise NotSpliceable(Reason.FOOTER, "fewer rows than none")
+    return RowGroup(fields, rows, tuple(_chunk(chunk, start) for chunk in _structs(fields, 1)))
+
+
+def _chunk(fields: Struct, footer: int) -> Chunk:
+    _check(fields, _CHUNK, (2,))
+    if 8 in fields or 9 in fields:
+        raise NotSpliceable(Reason.ENCRYPTED)
+    if 1 in fields or 3 not in fields:
+        raise NotSpliceable(Reason.ELSEWHERE)
+    meta: Struct = fields[3][1]
+    _check(meta, _META, (1, 2, 3, 4, 5, 6, 7, 9))
+    _check(get(meta, 12, {}), _STATISTICS, ())
+    path = meta[3][1]
+    if path.type != BINARY or not path.values:
+        raise NotSpliceable(Reason.FOOTER, "a column has no name")
+    dictionary, first, length = get(meta, 11, 0), meta[9][1], meta[7][1]
+    if get(meta, 10, 0):
+        raise NotSpliceable(Reason.FOOTER, "it has index pages")
+    # Some writers say 0 for no dictionary.
+    begin = dictionary if 0 < dictionary < first else first
+    if meta[5][1] == 0:  # without values a chunk may be nowhere
+        return Chunk(fields, meta, len(MAGIC), len(MAGIC))
+    if begin < len(MAGIC) or length < 0 or begin + length > footer or meta[5][1] < 0:
+        raise NotSpliceable(Reason.FOOTER, "a column chunk is not in the file")
+    return Chunk(fields, meta, begin, begin + length)
+
+
+def _check(fields: Struct, known: dict[int, int], wanted: Iterable[int]) -> None:
+    for id, (type, _) in fields.items():
+        expected = known.get(id)
+        if type != expected and not (expected == TRUE and type == FALSE):
+            raise NotSpliceable(Reason.FOOTER, f"the field {id} is not known")
+    if not all(id in fields for id in wanted):
+        raise NotSpliceable(Reason.FOOTER, "a field is missing")
+
+
+def _structs(fields: Struct, id: int) -> tuple[Struct, ...]:
+    if id not in fields:
+        return ()
+    items: Items = fields[id][1]
+    # An empty list may be one of anything.
+    if items.values and items.type != STRUCT:
+        raise NotSpliceable(Reason.FOOTER, f"the field {id} is not known")
+    return items.values
+
+
+def type_ordered(footer: Footer) -> bool:
+    """Whether the smallest and the largest values of all columns are those by the order of their types."""
+    orders = _structs(footer.fields, 7)
+    leaves = len(footer.groups[0].chunks) if footer.groups else 0
+    return len(orders) == leaves and all(set(order) == {1} for order in orders)
+
+
+def with_fields(fields: Struct, **others: Any) -> Struct:
+    """The fields with whole numbers of 64 bits in place of some, named `f` and their ids; None takes one away."""
+    changed = dict(fields)
+    for name, value in others.items():
+        id = int(name[1:])
+        if value is None:
+            changed.pop(id, None)
+        else:
+            changed[id] = (I64, value)
+    return changed
+
+
+def moved(chunk: Chunk, start: int) -> Chunk:
+    """The chunk where it begins at `start`; it has no indexes and no Bloom filter: `with_places` gives it those."""
+    by = start - chunk.start
+    meta = dict(chunk.meta)
+    meta[9] = (I64, meta[9][1] + by)
+    if get(meta, 11, 0) > 0:
+        meta[11] = (I64, meta[11][1] + by)
+    meta = {id: field for id, field in meta.items() if id not in (14, 15)}
+    return Chunk({2: (I64, 0), 3: (STRUCT, meta)}, meta, start, chunk.end + by)
+
+
+def with_meta(chunk: Chunk, meta: Struct) -> Chunk:
+    """The chunk with other metadata, at its place."""
+    return Chunk({**chunk.fields, 3: (STRUCT, meta)}, meta, chunk.start, chunk.end)
+
+
+def with_place(chunk: Chunk, id: int, place: tuple[int, int]) -> Chunk:
+    """The chunk with the offset and the length of its column index (6) or its offset index (4)."""
+    return Chunk({**chunk.fields, id: (I64, place[0]), id + 1: (I32, place[1])}, chunk.meta, chunk.start, chunk.end)
+
+
+def group_fields(rows: int, chunks: Sequence[Chunk], number: int, kept: Struct | None = None) -> Struct:
+    """The fields of a row group of the given chunks; what is sorted in it is as in the group of `kept` fields."""
+    fields: dict[int, tuple[int, Any]] = {
+        1: (LIST, Items(STRUCT, tuple(chunk.fields for chunk in chunks))),
+        2: (I64, sum(chunk.meta[6][1] for chunk in chunks)),
+        3: (I64, rows),
+        5: (I64, chunks[0].start),
+        6: (I64, sum(chunk.meta[7][1] for chunk in chunks)),
+    }
+    if number < _ORDINALS:
+        fields[7] = (I16, number)
+    if kept is not None and 4 in kept:
+        fields[4] = kept[4]
+    return fields
+
+
+def footer_bytes(base: Footer, groups: Sequence[Struct], nan_free: Iterable[Sequence[str]]) -> bytes:
+    """The footer, its length and the magic bytes of a file with other row groups of the schema of `base`.
+
+    Of its metadata only what tells how to read it stays: anything else may tell of the rows. The columns `nan_free` have no NaN.
+    """
+    fields = dict(base.fields)
+    fields[3] = (I64, sum(group[3][1] for group in groups))
+    fields[4] = (LIST, Items(STRUCT, tuple(groups)))
+    pairs = tuple(pair for pair in _structs(fields, 5) if get(pair, 1, b"").startswith(_KEPT_METADATA))
+    told: Struct = {1: (BINARY, NAN_FREE), 2: (BINARY, nan_free_text(nan_free))}
+    fields[5] = (LIST, Items(STRUCT, (*pairs, told)))
+    found = struct_bytes(fields)
+    return found + len(found).to_bytes(4, "little") + MAGIC
+
+
+def nan_free_text(paths: Iterable[Sequence[str]]) -> bytes:
+    """The metadata `NAN_FREE` of a file."""
+    return json.dumps([list(path) for path in paths], separators=(",", ":")).encode()
