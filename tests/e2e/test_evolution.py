@@ -116,7 +116,7 @@ def test_the_sessions_setting_and_sql_turn_it_on(spark: SparkSession, tmp_path: 
     spark.conf.set(AUTO_MERGE, "true")
     try:
         deltamerge.sql(spark, statement.format("y", ""))
-        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN.WITH_SUGGESTION"):
+        with pytest.raises(AnalysisException, match=r"UNRESOLVED_COLUMN\.WITH_SUGGESTION"):
             table.update(set={"z": "1"})
     finally:
         spark.conf.unset(AUTO_MERGE)
