@@ -1,149 +1,47 @@
-"""MERGE INTO for Delta Lake tables in pure Python, on PySpark: no JAR, classic Spark and Spark Connect alike."""
+"""MERGE INTO for Delta Lake tables in pure Python, on PySpark: no JAR, classic Spark and Spark Connect alike.
+
+What is imported is imported when it is first asked for: `import deltamerge` takes no longer than `import delta`.
+"""
 
 from __future__ import annotations
 
-from deltamerge.spark.session import version as _checked  # noqa: F401 - refuses a PySpark that the imports below can't use
+from deltamerge.spark.session import version as _checked  # noqa: F401 - refuses a PySpark that nothing else can use
 
 # isort: split
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal
-
-from pyspark.sql import DataFrame, SparkSession
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from deltamerge._version import __version__
-from deltamerge.activation import activate, deactivate
-from deltamerge.commands.rows.request import WriteRequest, transaction_of
-from deltamerge.commands.rows.write import write_table
-from deltamerge.exceptions import catchable
-from deltamerge.log.feed.feed import feed_of
-from deltamerge.log.feed.range import FeedBounds
-from deltamerge.log.replay.commit_times import milliseconds
-from deltamerge.spark.read.feed import feed_frame
-from deltamerge.spark.read.snapshot import newest_frame, travelled_frame
-from deltamerge.spark.read.travel import several_times
-from deltamerge.spark.session.settings import time_zone
-from deltamerge.spark.session.storage import check_session, open_table
-from deltamerge.statements.run import run_sql
-from deltamerge.tables import DeltaTable
+
+if TYPE_CHECKING:
+    from deltamerge.activation import activate, deactivate
+    from deltamerge.functions import read, read_changes, sql, write
+    from deltamerge.tables import DeltaTable
 
 __all__ = ["DeltaTable", "__version__", "activate", "deactivate", "read", "read_changes", "sql", "write"]
 
-
-@catchable
-def read(
-    spark: SparkSession,
-    path: str,
-    version: int | None = None,
-    timestamp: datetime | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> DataFrame:
-    """The Delta table at `path` as a lazy DataFrame: its newest version, the given one, or the newest at a time.
-
-    A time without zone is in the session's time zone. `storage_options` are credentials and endpoint of an object store
-    (`aws_access_key_id`, `fs.s3a.access.key`, ...); what they leave out comes from the session's settings, then from the
-    environment. Raises an AnalysisException when there is no table, no such version, or none at that time.
-    """
-    check_session(spark)
-    if version is not None and timestamp is not None:
-        raise several_times()
-    time = None if timestamp is None else milliseconds(timestamp, time_zone(spark))
-    snapshot = open_table(spark, path, storage_options).snapshot(version, time)
-    return newest_frame(spark, snapshot) if version is None and time is None else travelled_frame(spark, snapshot)
+_PLACES = {
+    "DeltaTable": "deltamerge.tables",
+    "activate": "deltamerge.activation",
+    "deactivate": "deltamerge.activation",
+    "read": "deltamerge.functions",
+    "read_changes": "deltamerge.functions",
+    "sql": "deltamerge.functions",
+    "write": "deltamerge.functions",
+}
+_MODULES = ("errors", "exceptions", "streaming", "tables")
 
 
-@catchable
-def read_changes(
-    spark: SparkSession,
-    path: str,
-    starting_version: int | None = None,
-    starting_timestamp: datetime | str | None = None,
-    ending_version: int | None = None,
-    ending_timestamp: datetime | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> DataFrame:
-    """The row-level changes of the Delta table at `path` between two versions or times, both inclusive, as a lazy DataFrame.
-
-    Its columns are those that the table has at the last of these versions, then `_change_type` (insert, delete,
-    update_preimage or update_postimage), `_commit_version` and `_commit_timestamp`. Without an end, all changes up to the
-    newest version. Times without zone are in the session's time zone; `storage_options` as of `read`.
-
-    Raises an AnalysisException when a version in the range has no feed (delta.enableChangeDataFeed), or the range can't be;
-    UnsupportedOperationException when the last schema does not tell rows of an earlier one.
-    """
-    check_session(spark)
-    zone = time_zone(spark)
-    bounds = FeedBounds(
-        starting_version,
-        None if starting_timestamp is None else milliseconds(starting_timestamp, zone),
-        ending_version,
-        None if ending_timestamp is None else milliseconds(ending_timestamp, zone),
-    )
-    return feed_frame(spark, feed_of(open_table(spark, path, storage_options), bounds))
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"deltamerge.{name}")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'deltamerge' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_PLACES[name]), name)
+    globals()[name] = found
+    return found
 
 
-@catchable
-def sql(spark: SparkSession, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
-    """Run a statement about Delta tables; any other goes to `spark.sql` unchanged. `args` are as `spark.sql` takes them.
-
-    MERGE returns one row: num_affected_rows, num_updated_rows, num_deleted_rows, num_inserted_rows; EXPLAIN MERGE one row
-    with the plan; DELETE and UPDATE num_affected_rows; DESCRIBE HISTORY and DESCRIBE DETAIL what `DeltaTable` has; INSERT none.
-    A query over Delta tables is lazy, and reads the versions that are the newest ones at the call. Target and tables in the
-    text are catalog names or delta.`path`. Raises a ParseException that shows the place, and whatever the builder raises.
-    """
-    check_session(spark)
-    if not isinstance(text, str):
-        raise TypeError(f"'text' in sql must be a string, found to be of type {type(text)!s}")
-    return run_sql(spark, text, args)
-
-
-@catchable
-def write(
-    df: DataFrame,
-    path: str,
-    mode: str = "error",
-    partition_by: str | Sequence[str] | None = None,
-    properties: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    *,
-    cluster_by: str | Sequence[str] | None = None,
-    merge_schema: bool | None = None,
-    overwrite_schema: bool = False,
-    replace_where: str | None = None,
-    partition_overwrite: Literal["static", "dynamic"] | None = None,
-    user_metadata: str | None = None,
-    txn_app_id: str | None = None,
-    txn_version: int | None = None,
-) -> int | None:
-    """Write `df` into the Delta table at `path` and return the version made; None when mode `ignore` found a table, or when the
-    transaction `txn_app_id` has written a version of at least `txn_version` before.
-
-    `mode` is error, ignore, append or overwrite, as of Spark's DataFrameWriter; `partition_by`, `cluster_by` and the table
-    `properties` are for a table that does not exist yet. `storage_options` as of `read`. The others are as the options of
-    delta-spark's writer: `merge_schema` adds the data's columns to the table's, without it the session decides.
-    An overwrite replaces only the rows for which `replace_where` is true, which all rows of `df` must meet, or only the
-    partitions that get rows (`partition_overwrite="dynamic"`). With `overwrite_schema` it gives the table the columns of the
-    data, and the `partition_by` and `cluster_by` of the call. History shows `user_metadata`.
-
-    Raises an AnalysisException for columns that the table does not have, and rows that don't meet `replace_where`.
-    """
-    if not isinstance(df, DataFrame):
-        raise TypeError(f"'df' in write must be a DataFrame of Spark, found to be of type {type(df)!s}")
-    request = WriteRequest(
-        mode=mode.lower(),
-        partition_by=_names(partition_by),
-        cluster_by=_names(cluster_by),
-        properties=properties or {},
-        merge_schema=merge_schema,
-        overwrite_schema=overwrite_schema,
-        replace_where=replace_where,
-        partition_overwrite=partition_overwrite,
-        user_metadata=user_metadata,
-        txn_id=transaction_of(txn_app_id, txn_version),
-    )
-    return write_table(df, path, request, storage_options)
-
-
-def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -1,14 +1,13 @@
 """Refuses a PySpark that this library does not know, before anything else imports it.
 
-`pyspark`, `pyspark-client`, `pyspark-connect` and the PySpark that a cluster has on its path are all imported as `pyspark`, so
-that what is installed is asked for its version instead of pip.
+It is all that `import deltamerge` runs, so that it imports errors only to raise them. `pyspark`, `pyspark-client`,
+`pyspark-connect` and the PySpark that a cluster has on its path are all imported as `pyspark`, so that what is installed is asked
+for its version instead of pip.
 """
 
 from __future__ import annotations
 
 import re
-
-from deltamerge.errors import PySparkVersionError
 
 OLDEST, NEWEST = (4, 0), (4, 3)
 _NEEDS = f"deltamerge needs PySpark {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
@@ -22,6 +21,8 @@ def check_pyspark() -> None:
     except ModuleNotFoundError as error:
         if error.name != "pyspark":
             raise
+        from deltamerge.errors import PySparkVersionError
+
         raise PySparkVersionError(
             "DELTAMERGE_NO_PYSPARK",
             f"{_NEEDS}, found none.",
@@ -29,6 +30,8 @@ def check_pyspark() -> None:
             "On a cluster, use the Python that its Spark uses.",
         ) from error
     if not is_supported(found):
+        from deltamerge.errors import PySparkVersionError
+
         raise PySparkVersionError(
             "DELTAMERGE_UNSUPPORTED_PYSPARK",
             f"{_NEEDS}, found {found}.",
