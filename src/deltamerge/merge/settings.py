@@ -18,6 +18,7 @@ from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import (
     CASE_SENSITIVE,
     CHAR_AS_STRING,
+    MASTER,
     OWN_SETTINGS,
     READ_SIDE_PADDING,
     TIME_ZONE,
@@ -33,7 +34,7 @@ SPLICE = "spark.deltamerge.splice"
 _KNOWN = (STRATEGY, SHARE, RETRIES, SPLICE, SYNC)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
-_SESSION = (CASE_SENSITIVE, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING)
+_SESSION = (CASE_SENSITIVE, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING, MASTER)
 # All that a merge asks of the session, which is read together.
 SETTINGS = (
     STRATEGY,

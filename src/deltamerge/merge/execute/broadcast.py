@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.merge.execute.identity_values import with_identity_values
+from deltamerge.merge.execute.known_values import known_values
 from deltamerge.merge.execute.match import MatchedRows, match
 from deltamerge.merge.execute.multiple_matches import multiple_matches
 from deltamerge.merge.execute.sink import repeated_positions, write_changes
@@ -73,7 +74,7 @@ def _needed_target(logical: LogicalPlan) -> StructType:
 @dataclass(frozen=True)
 class _Rows:
     """Some `count` rows that clauses of one kind are about: as they are in the `target`, with their positions, None for new ones;
-    the `source` row of each, if any; and what Spark is asked of them, if it has to be.
+    the `source` row of each, if any; and what Spark is asked of them, if it has to be, or what is `known` without it.
     """
 
     clauses: Sequence[CompiledClause]
@@ -81,6 +82,7 @@ class _Rows:
     target: pa.Table | None
     source: Indices | None
     question: Question | None = None
+    known: pa.Table | None = None
 
 
 def _changes(work: Work, matched: MatchedRows) -> pa.Table | NotThisWay:
@@ -118,7 +120,7 @@ def _changes(work: Work, matched: MatchedRows) -> pa.Table | NotThisWay:
         return found
     answer_of = iter(found)
     for group in groups:
-        parts += _changed(work, group, None if group.question is None else next(answer_of), schema)
+        parts += _changed(work, group, group.known if group.question is None else next(answer_of), schema)
     changes = pa.concat_tables(parts) if parts else schema.empty_table()
     return changes if changes.nbytes <= work.budgets.changed_bytes else _too_large(work, "the changed rows take")
 
@@ -149,6 +151,9 @@ def _pairs(
     used = [*([condition] if condition else []), *(e for compiled in clauses for e in compiled.expressions)]
     if not used and len(clauses) <= 1:
         return rows
+    known = None if condition is not None or len(clauses) > 1 else _known(clauses[0], matched)
+    if known is not None:
+        return replace(rows, known=known)
     of_source, of_target = scope.source.select(scope.used(used, "source")), scope.target.select(scope.used(used, "target"))
     if is_too_large(of_source.names, of_target.names):
         return _too_large(work, "what Spark evaluates takes")
@@ -164,6 +169,13 @@ def _pairs(
     return (
         NotEvaluable("names of columns and aliases can't be told apart") if question is None else replace(rows, question=question)
     )
+
+
+def _known(compiled: CompiledClause, matched: MatchedRows) -> pa.Table | None:
+    """The clause that changes each pair, and its values, where Arrow makes them as Spark does; else None."""
+    found = known_values(compiled.exact, matched.target) if compiled.exact else None
+    number = pa.repeat(pa.scalar(compiled.clause.number, pa.int32()), len(matched.row))
+    return None if found is None else found.append_column(NUMBER, number)
 
 
 def _unmatched(work: Work, alone: Indices, clauses: Sequence[CompiledClause]) -> _Rows:

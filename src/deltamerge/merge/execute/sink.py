@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect, in_process
+from deltamerge.spark.session.settings import runs_locally
 from deltamerge.spark.stages.writing import RESULT_TYPE, payload_frame
 from deltamerge.worker.scan.scan import FILE, ROW
 from deltamerge.worker.write.apply import apply_changes
@@ -48,7 +49,8 @@ def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Se
     else:  # small files and few inserted rows, which are neighbours, share the files that a task writes
         parts = _by_partition(spec, found, sizes)
         pieces = _together([piece for piece, _ in parts], [(size,) for _, size in parts], (budgets.small_files_bytes,))
-    if sum(reads) <= budgets.driver_write_bytes and sum(reads) + changes.nbytes <= budgets.driver_total_bytes:
+    most = _most_bytes(spark, spec, found)
+    if sum(reads) <= most and min(sum(reads), budgets.driver_write_bytes) + changes.nbytes <= budgets.driver_total_bytes:
         with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
             jobs = [pool.submit(_apply, spec, piece, number) for number, piece in enumerate(pieces)]
             try:
@@ -61,13 +63,29 @@ def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Se
     return collect(payload_frame(spark, pieces, used), description, RESULT_TYPE)
 
 
+def _most_bytes(spark: Session, spec: ChangeSpec, found: Sequence[Piece]) -> int:
+    """How many bytes of files the driver reads by itself: more where its machine is Spark's only one, and rows are only marked.
+
+    Spark's tasks would read the same columns with the same cores.
+    """
+    budgets = spec.write.budgets
+    if not spec.rewrite_share or any(file is not None and _is_rewritten(spec, file, rows) for file, rows in found):
+        return budgets.driver_write_bytes
+    return budgets.driver_write_bytes * (budgets.local_times if runs_locally(spark) else 1)
+
+
+def _is_rewritten(spec: ChangeSpec, file: int, changes: pa.Table) -> bool:
+    """Whether a file is written again, or may be, where rows are marked."""
+    task = spec.files[file]
+    if task.rows is None:
+        return True
+    gone = changes.num_rows + (task.vector.descriptor.cardinality if task.vector else 0)
+    return bool(spec.rewrite_share * task.rows < gone < task.rows)
+
+
 def _read_bytes(spec: ChangeSpec, file: int, size: int, changes: pa.Table) -> int:
     """About how many bytes of a file have to be read to apply its changes: none to mark rows that are set whole."""
-    task = spec.files[file]
-    if not spec.rewrite_share or task.rows is None:
-        return size
-    gone = changes.num_rows + (task.vector.descriptor.cardinality if task.vector else 0)
-    if spec.rewrite_share * task.rows < gone < task.rows:
+    if not spec.rewrite_share or _is_rewritten(spec, file, changes):
         return size
     reads = spec.feed is not None or (spec.old_columns and np.isin(changes[CLAUSE].to_numpy(), spec.updates).any())
     return size if reads else 0

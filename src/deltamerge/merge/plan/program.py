@@ -6,15 +6,17 @@ What is copied, from the source or from the target, never leaves Arrow; Spark ev
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sqlglot import exp
 
+from deltamerge.merge.plan.exact_values import exact_value
 from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.schema.types import StructType
+from deltamerge.protocol.values.arithmetic import Value
 from deltamerge.spark.expressions.casts import same_type
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.schema import spark_type
@@ -27,11 +29,15 @@ from deltamerge.worker.write.rewrite import ClauseAction
 
 @dataclass(frozen=True)
 class CompiledClause:
-    """A clause with its programme; `evaluated` are the values, by column, that are no copies."""
+    """A clause with its programme; `evaluated` are the values, by column, that are no copies.
+
+    `exact` are all of these, by the names under which they come back, where Arrow evaluates each as Spark does; else none.
+    """
 
     clause: ResolvedClause
     program: ClauseProgram
     evaluated: Mapping[str, ColumnValue]
+    exact: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def expressions(self) -> list[Expression]:
@@ -112,7 +118,22 @@ def _compiled(clause: ResolvedClause, resolved: ResolvedMerge, scope: Scope) -> 
             evaluated[value.column] = value
             origin = Origin("evaluated", value_name(clause.number, value.column))
         values[value.column] = origin
-    return CompiledClause(clause, ClauseProgram(clause.number, values), evaluated)
+    return CompiledClause(clause, ClauseProgram(clause.number, values), evaluated, _exact(clause, evaluated, resolved, scope))
+
+
+def _exact(
+    clause: ResolvedClause, evaluated: Mapping[str, ColumnValue], resolved: ResolvedMerge, scope: Scope
+) -> Mapping[str, Value]:
+    if clause.kind is not ClauseKind.MATCHED or clause.condition is not None:
+        return {}
+    found = {}
+    for name, value in evaluated.items():
+        column = resolved.schema.find(name, case_sensitive=True)
+        known = None if column is None else exact_value(value, column, scope)
+        if known is None:
+            return {}
+        found[value_name(clause.number, name)] = known
+    return found
 
 
 def _copy(value: ColumnValue, resolved: ResolvedMerge, scope: Scope) -> Origin | None:

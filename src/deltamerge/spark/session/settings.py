@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
@@ -11,7 +12,7 @@ from typing import Any
 
 from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.spark.session.adapter import is_connect, names_of_settings
+from deltamerge.spark.session.adapter import is_connect, is_here, names_of_settings
 from deltamerge.spark.session.frames import Session
 
 _FEW = 4  # calls tell which settings a classic session has
@@ -77,6 +78,7 @@ def described(spark: Session, text: str) -> Iterator[None]:
 
 _KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("known settings", default=MappingProxyType({}))
 OWN_SETTINGS = "spark.deltamerge."
+MASTER = "spark.master"
 CASE_SENSITIVE, TIME_ZONE = "spark.sql.caseSensitive", "spark.sql.session.timeZone"
 READ_SIDE_PADDING, CHAR_AS_STRING = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarcharAsString"
 
@@ -140,6 +142,11 @@ def time_zone(spark: Session) -> str:
 def _zone_of_machine(spark: Session) -> str:
     """The time zone of a session that sets none: what Spark says when it is asked without a default of ours."""
     return str(spark.conf.get(TIME_ZONE))
+
+
+def runs_locally(spark: Session) -> bool:
+    """Whether Spark has surely no machine but this one: what its tasks do is done with the cores that this process has, too."""
+    return is_here(spark) and re.match(r"local(\[|$)", setting(spark, MASTER, "")) is not None
 
 
 def engine_name(spark: Session) -> str:
