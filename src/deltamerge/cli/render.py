@@ -27,10 +27,18 @@ _WRITTEN = ("numOutputRows", None, None)
 _COUNTS = ("inserted", "updated", "deleted")
 
 
+# What to do about an error is said in the terms of the command line.
+_HINTS = {
+    "DELTA_MISSING_DELTA_TABLE": "Check the path. `deltamerge merge --create` makes a table that is not there.",
+    "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": "If nothing writes or reads older versions, add --no-check-retention.",
+}
+
+
 def error_text(error: DeltaMergeError) -> Text:
     """An error: condition, cause, hint."""
     text = Text.assemble((f"{error.condition}: ", "bold red"), error.detail)
-    return text.append(f"\nHint: {error.hint}", style="green") if error.hint else text
+    hint = _HINTS.get(error.condition, error.hint)
+    return text.append(f"\nHint: {hint}", style="green") if hint else text
 
 
 def rendered(view: View | Page) -> RenderableType:

@@ -189,7 +189,16 @@ def test_an_error_is_one_screen_with_condition_and_hint(
     code, text = ended(capsys, monkeypatch, command, str(tmp_path))
     assert code == 1
     assert "DELTA_MISSING_DELTA_TABLE" in text
+    assert "merge --create" in text
     assert "Traceback" not in text
+
+
+def test_a_hint_names_the_option_and_no_setting_of_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(tmp_path, add("a"))
+    code, text = ended(capsys, monkeypatch, "vacuum", str(tmp_path), "--retain", "0")
+    assert (code, "--no-check-retention" in text, "spark." in text) == (1, True, False)
 
 
 def program(folder: Path, version: str) -> Path:
