@@ -40,7 +40,7 @@ _META |= {12: STRUCT, 13: LIST, 14: I64, 15: I32, 16: STRUCT, 17: STRUCT}
 _STATISTICS = {1: BINARY, 2: BINARY, 3: I64, 4: I64, 5: BINARY, 6: BINARY, 7: TRUE, 8: TRUE, 9: I64}
 _ORDINALS = 1 << 15
 _KEPT_METADATA = (b"org.apache.spark.", b"ARROW:schema")
-# Columns of floating numbers without NaN, their paths as a JSON list: pyarrow does not count NaN in statistics.
+# Columns of floating numbers without NaN, as JSON: pyarrow does not count NaN in statistics.
 NAN_FREE = b"deltamerge.nanFree"
 ReadAt = Callable[[int, int], bytes]  # so many bytes, from a place on
 
@@ -99,13 +99,16 @@ class Footer:
         elements: Sequence[Struct] = self.fields[2][1].values
         return elements
 
-    @property
-    def nan_free(self) -> frozenset[tuple[str, ...]]:
-        """The paths of columns that the file says to have no NaN."""
-        texts = [get(pair, 2, b"[]") for pair in _structs(self.fields, 5) if get(pair, 1) == NAN_FREE]
+    def nan_free(self, name: str) -> frozenset[tuple[str, ...]]:
+        """The paths of columns that the file of this name says to have no NaN.
+
+        Readers hand metadata on to files with other rows: what is said of a file of another name counts for nothing.
+        """
+        texts = [get(pair, 2, b"") for pair in _structs(self.fields, 5) if get(pair, 1) == NAN_FREE]
         try:
-            return frozenset(tuple(map(str, path)) for text in texts for path in json.loads(text))
-        except (ValueError, TypeError):
+            told = [json.loads(text) for text in texts]
+            return frozenset(tuple(map(str, path)) for of in told if of["file"] == _last(name) for path in of["columns"])
+        except (ValueError, TypeError, KeyError):
             return frozenset()
 
     @property
@@ -260,8 +263,8 @@ def group_fields(rows: int, chunks: Sequence[Chunk], number: int, kept: Struct |
     return fields
 
 
-def footer_bytes(base: Footer, groups: Sequence[Struct], nan_free: Iterable[Sequence[str]]) -> bytes:
-    """The footer, its length and the magic bytes of a file with other row groups of the schema of `base`.
+def footer_bytes(base: Footer, groups: Sequence[Struct], name: str, nan_free: Iterable[Sequence[str]]) -> bytes:
+    """The footer, its length and the magic bytes of a file of this name with other row groups of the schema of `base`.
 
     Of its metadata only what tells how to read it stays: anything else may tell of the rows. The columns `nan_free` have no NaN.
     """
@@ -269,12 +272,17 @@ def footer_bytes(base: Footer, groups: Sequence[Struct], nan_free: Iterable[Sequ
     fields[3] = (I64, sum(group[3][1] for group in groups))
     fields[4] = (LIST, Items(STRUCT, tuple(groups)))
     pairs = tuple(pair for pair in _structs(fields, 5) if get(pair, 1, b"").startswith(_KEPT_METADATA))
-    told: Struct = {1: (BINARY, NAN_FREE), 2: (BINARY, nan_free_text(nan_free))}
+    told: Struct = {1: (BINARY, NAN_FREE), 2: (BINARY, nan_free_text(name, nan_free))}
     fields[5] = (LIST, Items(STRUCT, (*pairs, told)))
     found = struct_bytes(fields)
     return found + len(found).to_bytes(4, "little") + MAGIC
 
 
-def nan_free_text(paths: Iterable[Sequence[str]]) -> bytes:
-    """The metadata `NAN_FREE` of a file."""
-    return json.dumps([list(path) for path in paths], separators=(",", ":")).encode()
+def nan_free_text(name: str, paths: Iterable[Sequence[str]]) -> bytes:
+    """The metadata `NAN_FREE` of the file of this name."""
+    return json.dumps({"file": _last(name), "columns": [list(path) for path in paths]}, separators=(",", ":")).encode()
+
+
+def _last(name: str) -> str:
+    """A file's name without its folders, which differ between copies of a table."""
+    return name.rpartition("/")[2]

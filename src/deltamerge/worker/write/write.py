@@ -267,7 +267,7 @@ class _NewFile:
     def close(self, partition: Mapping[str, Any]) -> WrittenFile:
         with self._store.naming(self.name):
             if self._stats.nan_free:
-                self._writer.add_key_value_metadata({NAN_FREE: nan_free_text(self._stats.nan_free)})
+                self._writer.add_key_value_metadata({NAN_FREE: nan_free_text(self.name, self._stats.nan_free)})
             self._writer.close()
             size = int(self._sink.tell())
             self._sink.close()

@@ -103,7 +103,7 @@ def spliced_by_hand(data: bytes, order: list[int], gap: int) -> bytes:
             chunks.append(moved(chunk, len(out)))
             out += data[chunk.start : chunk.end]
         groups.append(group_fields(footer.groups[number].rows, chunks, len(groups)))
-    return bytes(out) + footer_bytes(footer, groups, [])
+    return bytes(out) + footer_bytes(footer, groups, "", [])
 
 
 @examples

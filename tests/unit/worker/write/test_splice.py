@@ -143,10 +143,11 @@ def changes(draw: st.DrawFn) -> Change:
 def applied(root: Path, change: Change, cut: int, splices: bool, **options: Any) -> tuple[ChangedFile, list[Any]]:
     """What became of the file, and the rows of its change feed."""
     changed = change.changed()
+    name = options.pop("name", NAME)
     with using(small_file_bytes=0, splices=splices, rewrite_rows=options.pop("rewrite_rows", 131_072)):
         write = write_spec(root, options.pop("schema", SCHEMA), stats=STATS, **options)
         feed = change_file_spec(write)
-        spec = ChangeSpec(write, change.clauses, {0: FileTask(0, NAME, {})}, feed=feed)
+        spec = ChangeSpec(write, change.clauses, {0: FileTask(0, name, {})}, feed=feed)
         feeding = FeedWriter(feed, 0)
         writer = rewriter(spec, spec.files[0], 0, PartitionWriters(write, 0), feeding)
         writer.take(changed.slice(0, cut))
@@ -183,11 +184,10 @@ def test_rows_feed_and_statistics_are_those_of_the_plain_rewrite(
         write(table_of(change.rows), root / NAME, change.group_rows)
         done = same(root, change, cut, rewrite_rows)
         if done.written and done.plain is None:
-            (root / done.written[0].name).replace(root / NAME)
-            rows = len(pq.read_metadata(root / NAME).to_dict()["row_groups"])
-            assert rows
+            name = done.written[0].name
+            assert pq.read_metadata(root / name).num_row_groups
             hits = [hit for hit in change.hits if hit[0] < done.written[0].rows]
-            same(root, Change(change.rows, change.group_rows, change.clauses, hits), cut, rewrite_rows)
+            same(root, Change(change.rows, change.group_rows, change.clauses, hits), cut, rewrite_rows, name=name)
 
 
 IDS = pa.schema([("id", pa.int64()), ("word", pa.string()), ("share", pa.float64())])
@@ -412,7 +412,45 @@ def test_only_metadata_that_tells_how_to_read_stays(tmp_path: Path) -> None:
     done = update_of(tmp_path, 5, stats=bounded(IDS))
     found = pq.read_metadata(tmp_path / done.written[0].name).metadata
     assert found.pop(b"ARROW:schema")
-    assert found == {b"org.apache.spark.version": b"4.0.0", b"deltamerge.nanFree": b'[["share"]]'}
+    assert json.loads(found.pop(b"deltamerge.nanFree")) == {"file": done.written[0].name, "columns": [["share"]]}
+    assert found == {b"org.apache.spark.version": b"4.0.0"}
+
+
+def test_what_another_file_says_of_nan_counts_for_nothing(tmp_path: Path) -> None:
+    by_arrow(ROWS, tmp_path / NAME, 4)
+    handed_on = pq.read_schema(tmp_path / update_of(tmp_path, 5, stats=bounded(IDS)).written[0].name).metadata
+    assert handed_on
+    share = pa.array([float("nan"), *[1.0] * 11])
+    table = ROWS.set_column(2, IDS.field("share"), share).replace_schema_metadata(handed_on)
+    by_arrow(table, tmp_path / NAME, 4, store_schema=True)
+    done = update_of(tmp_path, 5, stats=bounded(IDS))
+    assert (done.plain, json.loads(done.written[0].stats)["maxValues"]["share"]) == (None, "NaN")
+
+
+def test_void_fields_are_counted_once(tmp_path: Path) -> None:
+    stored = pa.schema([IDS.field("id"), ("s", pa.struct([("x", pa.int32())]))])
+    schema = pa.schema([IDS.field("id"), ("s", pa.struct([("x", pa.int32()), ("v", pa.null())]))])
+    by_arrow(
+        pa.table([ROWS["id"], pa.array([{"x": n} for n in range(12)], stored.field("s").type)], schema=stored), tmp_path / NAME, 4
+    )
+    clause = ClauseAction("update", frozenset({"s"}))
+    with using(small_file_bytes=0):
+        spec = write_spec(tmp_path, schema, stored=stored, stats=(StatsColumn(("s", "v"), pa.null(), False),))
+        task = FileTask(0, NAME, {})
+        writer = rewriter(ChangeSpec(spec, (clause,), {0: task}), task, 0, PartitionWriters(spec, 0))
+        new = pa.array([{"x": 9, "v": None}], schema.field("s").type)
+        writer.take(pa.table({ROW: pa.array([5], pa.int64()), CLAUSE: pa.array([0], pa.int32()), "s": new}))
+        done = writer.finish()
+    assert (done.plain, json.loads(done.written[0].stats)["nullCount"]) == (None, {"s": {"v": 12}})
+
+
+def test_versions_that_can_not_become_null_are_written_from_rows(tmp_path: Path) -> None:
+    with using(small_file_bytes=0):
+        write = tracking_spec(write_spec(tmp_path, IDS), TrackingColumns("_id", "_version"))
+    table = ROWS.append_column("_id", ROWS["id"]).append_column(pa.field("_version", pa.int64(), nullable=False), ROWS["id"])
+    by_arrow(table, tmp_path / NAME, 4)
+    done = update_of(tmp_path, 5, write=write, task={"base_row_id": 500, "row_version": 7})
+    assert (done.plain, read(tmp_path, done)["_version"].null_count) == (Reason.TYPES, 1)
 
 
 def test_field_ids_are_those_of_the_table(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from deltamerge.worker.parquet.thrift import Malformed, Struct, read_struct
 from deltamerge.worker.scan.scan import FileTask, row_groups
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.write.rewrite import ChangeSpec, Opened, is_small
+from deltamerge.worker.write.tracking import ROW_VERSION
 from deltamerge.worker.write.write import WriteSpec, parquet_writer
 
 _INDEX_BYTES = 16 << 20
@@ -105,6 +106,7 @@ def _names(spec: WriteSpec, columns: tuple[Node, ...]) -> Mapping[str, str]:
 def _check_columns(spec: ChangeSpec, columns: tuple[Node, ...], names: Mapping[str, str]) -> None:
     wanted = {node.name: node for node in _wanted(spec.write.stored)}
     assigned = set().union(*(clause.assigned for clause in spec.clauses)) if spec.clauses else set()
+    assigned |= {ROW_VERSION} if spec.updates else set()
     demanded = {path[0] for path in spec.write.required if len(path) == 1}
     for node in columns:
         if not is_alike(node, wanted[node.name]):

@@ -76,7 +76,7 @@ class SplicedFile:
         self._stats = FileStats(spec.stats)
         self._columns = [(column, place) for column in spec.stats if (place := place_of(base.columns, column.path)) is not None]
         self._void = [column for column in spec.stats if pa.types.is_null(column.type)]
-        self._nan_free = base.footer.nan_free
+        self._nan_free = base.footer.nan_free(base.name)
         self._dictionaries: dict[str, list[str]] = {}
         self._groups: list[_Group] = []
         self._sink: Any = None
@@ -119,8 +119,7 @@ class SplicedFile:
         taken = iter(() if encoded is None else encoded.footer.groups[0].chunks)
         new = self._begun(group.rows, None if names else group.fields)
         if patched is not None:
-            top = {column.path[0] for column in self._stats.counted} & set(names)
-            self._stats.count(patched, [column for column in self._stats.counted if column.path[0] in top])
+            self._stats.count(patched, [column for column, _ in self._columns if column.path[0] in names])
         replaced = {leaf for name in names for leaf in self._base.leaves_of(name)}
         for leaf, chunk in enumerate(group.chunks):
             if leaf in replaced:
@@ -238,7 +237,7 @@ class SplicedFile:
                 if indexes.offsets is not None:
                     self._put_at(group, number, 4, moved_index(indexes.offsets, indexes.by))
         groups = [group_fields(group.rows, group.chunks, number, group.kept) for number, group in enumerate(self._groups)]
-        footer = footer_bytes(self._base.footer, groups, self._stats.nan_free)
+        footer = footer_bytes(self._base.footer, groups, self.name, self._stats.nan_free)
         metadata = pq.read_metadata(pa.BufferReader(MAGIC + footer))
         assert metadata.num_rows == self._stats.rows
         self._put(footer)
