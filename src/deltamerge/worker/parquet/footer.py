@@ -6,7 +6,7 @@ Source: parquet-format's parquet.thrift. What could change with a chunk's place,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -38,6 +38,8 @@ _CHUNK = {1: BINARY, 2: I64, 3: STRUCT, 4: I64, 5: I32, 6: I64, 7: I32, 8: STRUC
 _META = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 8: LIST, 9: I64, 10: I64, 11: I64}
 _META |= {12: STRUCT, 13: LIST, 14: I64, 15: I32, 16: STRUCT, 17: STRUCT}
 _STATISTICS = {1: BINARY, 2: BINARY, 3: I64, 4: I64, 5: BINARY, 6: BINARY, 7: TRUE, 8: TRUE, 9: I64}
+_NO_BOUNDS = (3, 4, 9)
+_FLOATING = (4, 5)
 _ORDINALS = 1 << 15
 _KEPT_METADATA = (b"org.apache.spark.", b"ARROW:schema")
 # Columns of floating numbers without NaN, as JSON: pyarrow does not count NaN in statistics.
@@ -275,6 +277,31 @@ def footer_bytes(base: Footer, groups: Sequence[Struct], name: str, nan_free: It
     told: Struct = {1: (BINARY, NAN_FREE), 2: (BINARY, nan_free_text(name, nan_free))}
     fields[5] = (LIST, Items(STRUCT, (*pairs, told)))
     found = struct_bytes(fields)
+    return found + len(found).to_bytes(4, "little") + MAGIC
+
+
+def without_nan(chunk: Chunk, nan_free: Collection[tuple[str, ...]]) -> Chunk:
+    """The chunk without bounds and column index, if it has floating numbers and is not `nan_free`.
+
+    Bounds leave NaN out. Readers for which NaN is greater than all numbers, as Spark is, would look past it.
+    """
+    if chunk.meta[1][1] not in _FLOATING or tuple(name.decode() for name in chunk.path) in nan_free:
+        return chunk
+    fields = {id: field for id, field in chunk.fields.items() if id not in (6, 7)}
+    meta = dict(chunk.meta)
+    if 12 in meta:
+        meta[12] = (STRUCT, {id: field for id, field in chunk.statistics.items() if id in _NO_BOUNDS})
+    return with_meta(Chunk(fields, meta, chunk.start, chunk.end), meta)
+
+
+def footer_without_nan(data: bytes, start: int, nan_free: Collection[tuple[str, ...]]) -> bytes:
+    """A footer of which the bytes are given, that begins at `start`, with `without_nan` of all chunks; like `footer_bytes`."""
+    footer = parse_footer(data, start)
+    groups = []
+    for group in footer.groups:
+        chunks = tuple(without_nan(chunk, nan_free).fields for chunk in group.chunks)
+        groups.append({**group.fields, 1: (LIST, Items(STRUCT, chunks))})
+    found = struct_bytes({**footer.fields, 4: (LIST, Items(STRUCT, tuple(groups)))})
     return found + len(found).to_bytes(4, "little") + MAGIC
 
 

@@ -23,7 +23,7 @@ from deltamerge.errors import InvalidArgumentError
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.partitions import partition_folder, partition_text
 from deltamerge.protocol.values.plain import plain
-from deltamerge.worker.parquet.footer import NAN_FREE, nan_free_text
+from deltamerge.worker.parquet.footer import NAN_FREE, footer_without_nan, nan_free_text
 from deltamerge.worker.scan.columns import stored_table, within
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.store import DataStore
@@ -269,11 +269,23 @@ class _NewFile:
             if self._stats.nan_free:
                 self._writer.add_key_value_metadata({NAN_FREE: nan_free_text(self.name, self._stats.nan_free)})
             self._writer.close()
+            metadata = self._writer.writer.metadata
+            self._forget_bounds(metadata)
             size = int(self._sink.tell())
             self._sink.close()
         modified = self._store.modified(self.name)
-        stats = self._stats.finish(self._writer.writer.metadata)
+        stats = self._stats.finish(metadata)
         return WrittenFile(self.name, partition, size, modified, self._stats.rows, stats)
+
+    def _forget_bounds(self, metadata: Any) -> None:
+        """Put a footer behind Arrow's that has no bounds of columns with NaN; readers know of the last one only."""
+        columns = [metadata.schema.column(at).physical_type for at in range(len(metadata.schema))]
+        if sum(type in ("FLOAT", "DOUBLE") for type in columns) == len(self._stats.nan_free):
+            return
+        footer = pa.BufferOutputStream()
+        metadata.write_metadata_file(footer)
+        data = footer.getvalue().to_pybytes()[4:-8]
+        self._sink.write(footer_without_nan(data, int(self._sink.tell()), self._stats.nan_free))
 
     def abandon(self) -> None:
         with contextlib.suppress(Exception):

@@ -197,7 +197,9 @@ ROWS = pa.table({"id": range(12), "word": [f"w{n}" for n in range(12)], "share":
 
 def update_of(root: Path, *rows: int, clause: ClauseAction = UPDATE, splices: bool = True, **options: Any) -> ChangedFile:
     """What becomes of a file of `IDS` when some rows get another word, or go."""
-    task = FileTask(0, NAME, options.pop("partition", {}), vector=options.pop("vector", None), **options.pop("task", {}))
+    task = FileTask(
+        0, options.pop("name", NAME), options.pop("partition", {}), vector=options.pop("vector", None), **options.pop("task", {})
+    )
     columns = {name: pa.nulls(len(rows), IDS.field(name).type) for name in IDS.names if name in clause.assigned}
     columns |= {"word": pa.array(["new"] * len(rows))} if "word" in columns else {}
     with using(**{"small_file_bytes": 0, "splices": splices, **options.pop("limits", {})}):
@@ -425,6 +427,25 @@ def test_what_another_file_says_of_nan_counts_for_nothing(tmp_path: Path) -> Non
     by_arrow(table, tmp_path / NAME, 4, store_schema=True)
     done = update_of(tmp_path, 5, stats=bounded(IDS))
     assert (done.plain, json.loads(done.written[0].stats)["maxValues"]["share"]) == (None, "NaN")
+
+
+@pytest.mark.parametrize("splices", [True, False])
+def test_columns_with_nan_have_no_bounds(tmp_path: Path, splices: bool) -> None:
+    """Bounds leave NaN out, and Spark, for which it is the greatest, looks past row groups by them."""
+    share = pa.array([*[1.0] * 5, float("nan"), *[2.0] * 6])
+    by_arrow(ROWS.set_column(2, IDS.field("share"), share), tmp_path / NAME, 4)
+    done = update_of(tmp_path, 5, stats=bounded(IDS), splices=splices)
+    told = json.loads(done.written[0].stats)
+    assert (told["minValues"]["share"], told["maxValues"]["share"]) == (1.0, "NaN")
+    found = pq.ParquetFile(tmp_path / done.written[0].name)
+    groups = [found.metadata.row_group(number) for number in range(found.num_row_groups)]
+    columns = [[group.column(at) for at in range(3)] for group in groups]
+    assert {tuple(column.statistics.has_min_max for column in group) for group in columns} == {(True, True, False)}
+    assert {tuple(column.has_column_index for column in group) for group in columns} == {(True, True, False)}
+    assert done.written[0].size == (tmp_path / done.written[0].name).stat().st_size
+    assert found.read()["share"].null_count == 0
+    again = update_of(tmp_path, 5, stats=bounded(IDS), task={}, name=done.written[0].name)
+    assert (again.plain, again.written[0].stats) == (None, done.written[0].stats)
 
 
 def test_void_fields_are_counted_once(tmp_path: Path) -> None:

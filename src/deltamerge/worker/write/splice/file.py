@@ -22,6 +22,7 @@ from deltamerge.worker.parquet.footer import (
     parse_footer,
     with_meta,
     with_place,
+    without_nan,
 )
 from deltamerge.worker.parquet.places import moved_index, offset_index
 from deltamerge.worker.parquet.thrift import BINARY, I32, I64, LIST, Items, Struct
@@ -228,23 +229,28 @@ class SplicedFile:
         for group in self._groups:
             for number, indexes in enumerate(group.indexes):
                 self._put_bloom(group, number, indexes)
+        nan_free = self._stats.nan_free
         for group in self._groups:
             for number, indexes in enumerate(group.indexes):
-                if indexes.column_index is not None:
+                if indexes.column_index is not None and without_nan(group.chunks[number], nan_free) is group.chunks[number]:
                     self._put_at(group, number, 6, indexes.column_index)
         for group in self._groups:
             for number, indexes in enumerate(group.indexes):
                 if indexes.offsets is not None:
                     self._put_at(group, number, 4, moved_index(indexes.offsets, indexes.by))
-        groups = [group_fields(group.rows, group.chunks, number, group.kept) for number, group in enumerate(self._groups)]
-        footer = footer_bytes(self._base.footer, groups, self.name, self._stats.nan_free)
-        metadata = pq.read_metadata(pa.BufferReader(MAGIC + footer))
+        metadata = pq.read_metadata(pa.BufferReader(MAGIC + self._footer()))
         assert metadata.num_rows == self._stats.rows
-        self._put(footer)
+        for group in self._groups:
+            group.chunks = [without_nan(chunk, nan_free) for chunk in group.chunks]
+        self._put(self._footer())
         with self._store.naming(self.name):
             self._sink.close()
         modified = self._store.modified(self.name)
         return WrittenFile(self.name, partition, self._at, modified, self._stats.rows, self._stats.finish(metadata))
+
+    def _footer(self) -> bytes:
+        groups = [group_fields(group.rows, group.chunks, number, group.kept) for number, group in enumerate(self._groups)]
+        return footer_bytes(self._base.footer, groups, self.name, self._stats.nan_free)
 
     def _put_at(self, group: _Group, number: int, id: int, data: bytes) -> None:
         group.chunks[number] = with_place(group.chunks[number], id, (self._at, len(data)))
