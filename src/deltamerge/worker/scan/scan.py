@@ -156,6 +156,14 @@ def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
+def check_rows(found: int, rows: int) -> None:
+    """Raise Refused where fewer rows were read than there are: Arrow overlooks some arrays behind empty pages."""
+    if found != rows:
+        raise Refused(
+            "DELTAMERGE_CORRUPT_DATA_FILE", f"A data file can't be read: {found} of {rows} rows of a row group were found."
+        )
+
+
 def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[RowGroup]:
     """The row groups of a share of the file: number `share[0]` of `share[1]` equal parts."""
     groups = []
@@ -265,6 +273,8 @@ def read_columns(file: pq.ParquetFile, group: int, schema: pa.Schema, partition:
     names = stored_names(file, stored)
     with decoding():
         data = file.read_row_group(group, columns=names, use_threads=False) if names else None
+    if data is not None:
+        check_rows(data.num_rows, rows)
     table = conform_table(gregorian(data, file), stored) if data is not None else _nulls(stored, rows)
     return with_partition(table, schema, partition, rows)
 

@@ -10,7 +10,16 @@ import pyarrow.parquet as pq
 from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, stored_names
 from deltamerge.worker.scan.row_errors import in_file
-from deltamerge.worker.scan.scan import FileTask, RowGroup, decoded, open_file, open_parquet, row_groups, with_partition
+from deltamerge.worker.scan.scan import (
+    FileTask,
+    RowGroup,
+    check_rows,
+    decoded,
+    open_file,
+    open_parquet,
+    row_groups,
+    with_partition,
+)
 from deltamerge.worker.scan.vectors import living, read_vector
 from deltamerge.worker.write.tracking import tracked
 from deltamerge.worker.write.write import WriteSpec
@@ -43,6 +52,7 @@ def all_rows(
                     table = conform_table(gregorian(pa.Table.from_batches([batch]), file), stored)
                     yield tracked(with_partition(table, schema, task.partition, table.num_rows), task, first)
                     first += table.num_rows
+            check_rows(first - group.first_row, group.rows)
 
 
 def living_rows(spec: WriteSpec, task: FileTask) -> Generator[pa.Table, None, None]:

@@ -500,6 +500,15 @@ def test_row_ids_and_versions_stay_with_their_rows(tmp_path: Path, clause: Claus
     assert found[True] == found[False]
 
 
+@pytest.mark.parametrize("splices", [True, False])
+def test_rows_that_arrow_does_not_find_are_missed(tmp_path: Path, splices: bool) -> None:
+    schema = pa.schema([IDS.field("id"), ("words", pa.list_(pa.field("element", pa.string())))])
+    table = pa.table([ROWS["id"], pa.array([["a"]] * 12, schema.field("words").type)], schema=schema)
+    by_arrow(table, tmp_path / NAME, 1, data_page_size=1)
+    with pytest.raises(Refused, match="0 of 1 rows"):
+        update_of(tmp_path, 5, schema=schema, clause=DELETE, splices=splices)
+
+
 def test_large_row_groups_are_cut_where_rows_leave(tmp_path: Path) -> None:
     by_arrow(ROWS, tmp_path / NAME, 6)
     limits = {"row_group_rows": 2, "rewrite_rows": 4, "row_group_bytes": 1}
