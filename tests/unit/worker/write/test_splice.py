@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,9 @@ def same(root: Path, change: Change, cut: int, rewrite_rows: int = 131_072, **op
     return done
 
 
-writers = st.sampled_from([by_arrow, by_duckdb, by_delta_rs])
+small_pages = partial(by_arrow, data_page_version="2.0", data_page_size=64, use_dictionary=False, write_page_index=False)
+untold = partial(by_arrow, write_statistics=False, store_schema=True)
+writers = st.sampled_from([by_arrow, small_pages, untold, by_duckdb, by_delta_rs])
 
 
 @examples
