@@ -49,7 +49,7 @@ def test_a_preview_says_what_the_merge_then_does(spark: SparkSession, tmp_path: 
     assert (delete.before, delete.after) == ({"id": 1}, None)
     assert (update.before, update.after) == ({"id": 2, "v": "b"}, {"v": "Y"})
     assert (insert.before, insert.after) == (None, {"id": 7, "v": "z", "n": 7})
-    assert "WHEN MATCHED AND s.n = 0 THEN DELETE: 1 rows" in str(found)
+    assert "WHEN MATCHED AND s.n = 0 THEN DELETE: 1 row" in str(found)
     report = merge.run()
     assert (report.deleted, report.updated, report.inserted) == (found.deleted, found.updated, found.inserted)
 
