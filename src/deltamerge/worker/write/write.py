@@ -279,13 +279,12 @@ class _NewFile:
 
     def _forget_bounds(self, metadata: Any) -> None:
         """Put a footer behind Arrow's that has no bounds of columns with NaN; readers know of the last one only."""
-        columns = [metadata.schema.column(at).physical_type for at in range(len(metadata.schema))]
-        if sum(type in ("FLOAT", "DOUBLE") for type in columns) == len(self._stats.nan_free):
-            return
-        footer = pa.BufferOutputStream()
-        metadata.write_metadata_file(footer)
-        data = footer.getvalue().to_pybytes()[4:-8]
-        self._sink.write(footer_without_nan(data, int(self._sink.tell()), self._stats.nan_free))
+        floating = [at for at in range(len(metadata.schema)) if metadata.schema.column(at).physical_type in ("FLOAT", "DOUBLE")]
+        if len(floating) != len(self._stats.nan_free):
+            footer = pa.BufferOutputStream()
+            metadata.write_metadata_file(footer)
+            old = footer.getvalue().to_pybytes()[4:-8]
+            self._sink.write(footer_without_nan(old, int(self._sink.tell()), self._stats.nan_free))
 
     def abandon(self) -> None:
         with contextlib.suppress(Exception):
