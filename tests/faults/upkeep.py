@@ -32,7 +32,7 @@ STATEMENTS = {
 
 def session() -> Any:
     """What the commands need of a session."""
-    get = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}.get
+    get = {"spark.databricks.delta.retentionDurationCheck.enabled": "false", "spark.sql.session.timeZone": "UTC"}.get
     return SimpleNamespace(conf=SimpleNamespace(get=get), version="4.3", createDataFrame=lambda table: table)
 
 
