@@ -18,7 +18,7 @@ from deltamerge.spark.session.plain import plain_sql
 def one_row(spark: Session, values: Mapping[str, int | str]) -> Frame:
     """A frame of one row of long and string columns."""
     if not is_connect(spark) and all(isinstance(value, int) for value in values.values()):
-        # PySpark makes some forty calls of a row in Arrow. Where the condition is, the columns may be null, as there.
+        # createDataFrame would take some forty calls of the JVM. The condition makes the columns nullable, as it does.
         row = ", ".join(f"if(false, NULL, {value}L)" for value in values.values())
         text = f"SELECT * FROM VALUES ({row}) AS counts({', '.join(map(quoted, values))})"  # noqa: S608 - own names, numbers
         return plain_sql(spark, text)

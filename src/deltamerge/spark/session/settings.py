@@ -24,17 +24,19 @@ def read_settings(spark: Session, keys: Iterable[str], prefix: str | None = None
 
     On Connect by one request, on classic Spark by a call for each that is set.
     """
-    wanted = tuple(keys)
+    wanted = frozenset(keys)
+
+    def is_asked(name: str) -> bool:
+        return name in wanted or (prefix is not None and name.startswith(prefix))
+
+    found: Mapping[str, str | None]
     if is_connect(spark):
-        found: Any = spark.conf.getAll
-    elif prefix is None and len(wanted) < _FEW:
-        return {key: spark.conf.get(key, None) for key in wanted}
+        everything: Any = spark.conf.getAll
+        found = {name: value for name, value in everything.items() if is_asked(name)}
     else:
-        names = names_of_settings(spark)
-        chosen = (name for name in names if name in wanted or (prefix is not None and name.startswith(prefix)))
-        found = {name: spark.conf.get(name, None) for name in chosen}
-    own = {} if prefix is None else {name: value for name, value in found.items() if name.startswith(prefix)}
-    return {**dict.fromkeys(wanted), **{name: value for name, value in found.items() if name in wanted}, **own}
+        names = wanted if prefix is None and len(wanted) < _FEW else filter(is_asked, names_of_settings(spark))
+        found = {name: spark.conf.get(name, None) for name in names}
+    return {**dict.fromkeys(wanted), **found}
 
 
 @contextlib.contextmanager
