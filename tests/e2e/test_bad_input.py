@@ -306,10 +306,14 @@ def test_a_strategy_that_is_none(spark: SparkSession, table: DeltaTable, path: P
         spark.conf.unset("spark.deltamerge.strategy")
 
 
-def test_splice_is_true_or_false(spark: SparkSession, table: DeltaTable, path: Path, untouchable: DataFrame) -> None:
+@pytest.mark.parametrize("name", ["splice", "progress"])
+def test_some_settings_are_true_or_false(
+    spark: SparkSession, table: DeltaTable, path: Path, untouchable: DataFrame, name: str
+) -> None:
+    condition = {"splice": "DELTAMERGE_INVALID_SPLICE", "progress": "DELTAMERGE_INVALID_PROGRESS"}[name]
     with (
-        conf(spark, {"spark.deltamerge.splice": "yes"}),
-        refused(path, IllegalArgumentException, "DELTAMERGE_INVALID_SPLICE", "'yes'", hint="true or false"),
+        conf(spark, {f"spark.deltamerge.{name}": "yes"}),
+        refused(path, IllegalArgumentException, condition, "'yes'", hint="true or false"),
     ):
         table.merge(untouchable, ON).whenMatchedDelete().execute()
 

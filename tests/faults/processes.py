@@ -92,6 +92,10 @@ class Child:
         """What the process still says until it ends, or has said before it was killed."""
         return self._output.read().splitlines()
 
+    def interrupt(self) -> None:
+        """What Ctrl-C does to the interpreter."""
+        self._process.send_signal(signal.SIGINT)
+
     def kill(self) -> None:
         """End the whole group at once: the interpreter and the JVM that it started."""
         with contextlib.suppress(ProcessLookupError):

@@ -46,8 +46,7 @@ def run_demo(folder: Path, console: Console) -> None:
             spark.createDataFrame(flights.table).write.format("delta").partitionBy("month").save(str(path))
         builder = _merge(spark, str(path), flights.batch)
         console.print(plan_panel(builder.explain()))
-        with console.status("Merging") as status:
-            report = builder.run(progress=lambda step: status.update(f"Merging: {step}"))
+        report = builder.run()
         console.print(rendered(page_of(report)))
         _run_sql(spark, str(path), flights.late, console)
         console.print(rendered(history_view(history_table(open_log(str(path))))))

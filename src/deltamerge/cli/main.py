@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyspark
 import typer
 from pyspark.errors import PySparkException
+from typer.core import TyperGroup
 
 from deltamerge._version import __version__
 from deltamerge.cli.demo import run_demo
 from deltamerge.cli.merging import merge, preview, read, sql
-from deltamerge.cli.output import console
+from deltamerge.cli.output import console, say
 from deltamerge.cli.render import error_text
 from deltamerge.cli.upkeep import convert, detail, history, optimize, restore, vacuum
 from deltamerge.errors import CommitStateUnknownError, DeltaMergeError
@@ -25,7 +26,19 @@ from deltamerge.spark.session.quiet import quietly
 FAILED, CONFLICT, UNKNOWN, STOPPED = 1, 3, 4, 130
 _TRACEBACK = "DELTAMERGE_TRACEBACK"
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+
+class _Commands(TyperGroup):
+    """Commands that say what became of the table when Ctrl-C stops them."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            say(f"Stopped{str(error).removeprefix('stopped')}." if str(error) else "Stopped.")
+            raise typer.Exit(STOPPED) from error
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> None:

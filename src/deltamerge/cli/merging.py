@@ -21,7 +21,7 @@ from deltamerge.cli.options import (
     Version,
     pairs_of,
 )
-from deltamerge.cli.output import console, say, show
+from deltamerge.cli.output import say, show
 from deltamerge.cli.render import rows_view
 from deltamerge.cli.session import session
 from deltamerge.cli.statement import Clauses, condition_of, source_files
@@ -30,7 +30,7 @@ from deltamerge.display.views import Page
 from deltamerge.log.replay.table import open_log
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.spark.session.plain import plain_sql
-from deltamerge.tables import DeltaMergeBuilder, DeltaTable
+from deltamerge.tables import DeltaTable
 
 _MATCH, _CLAUSES, _MORE = "Source, target, match", "Clauses", "More"
 
@@ -141,7 +141,7 @@ def merge(
             previewed = builder.preview()
             show(lambda: page_of(previewed), previewed.to_dict, as_json)
         else:
-            report = _run(builder)
+            report = builder.run()
             show(lambda: page_of(report) if verbose else Page("", report.line()), report.to_dict, as_json)
 
 
@@ -190,14 +190,6 @@ def read(
         frame = deltamerge.read(spark, log.store.url, version, timestamp, storage or None)
         frame = frame if where is None else frame.where(where)
         _show_rows(frame if columns is None else _selected(spark, columns, frame), limit, as_json)
-
-
-def _run(builder: DeltaMergeBuilder) -> Any:
-    terminal = console(stderr=True)
-    if not terminal.is_terminal:
-        return builder.run()
-    with terminal.status("merging") as status:
-        return builder.run(progress=status.update)
 
 
 def _create(spark: Any, path: str, rows: Any) -> None:

@@ -36,9 +36,11 @@ from deltamerge.merge.settings import (
     within_settings,
 )
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
+from deltamerge.progress.operation import begin
 from deltamerge.spark.read.unread import all_read, frame_read
 from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.running import shows_progress
 from deltamerge.spark.session.settings import known_settings, own_settings, pads_chars
 from deltamerge.spark.source.evaluate import ReadingStep, evaluate
 from deltamerge.spark.source.facts import Source
@@ -47,7 +49,6 @@ from deltamerge.spark.stages.target import data_store
 
 log = logging.getLogger("deltamerge.merge")
 
-Progress = Callable[[str], None]
 Done = TypeVar("Done")
 
 
@@ -71,11 +72,10 @@ def merge(
     table: DeltaLog,
     spec: MergeSpec,
     finish: Callable[[MergeOutcome, Timing], Done],
-    tell: Progress = log.debug,
     source: Source | None = None,
     sample: int | None = None,
 ) -> Done | None:
-    """Merge into the newest version, and `finish`; None when the same transaction id was merged before. `tell` is told each step.
+    """Merge into the newest version, and `finish`; None when the same transaction id was merged before.
 
     A `source` is evaluated already. With a `sample` nothing is written: rows are counted, and so many of each clause shown. When
     another transaction conflicts the line runs again on the newest version, as often as the specification or the session
@@ -84,6 +84,7 @@ def merge(
     with known_settings(spark, SETTINGS):
         check_names(own_settings())
         check_sizes(spark)
+        shows_progress(spark)
         started, spec = time.perf_counter(), with_transaction(spark, spec)
         budgets = within_settings(spark, current_budgets())
         if source is None:
@@ -95,11 +96,11 @@ def merge(
                 done = None
                 break
             check_unread(snapshot, spec.source_read)
-            tell("resolving names and types")
+            begin("resolving names and types")
             try:
                 logical = planned(spark, snapshot, spec, rereads)
                 if source is None or spec.source_at is not None:
-                    tell("reading the source")
+                    begin("reading the source")
                     source, files, readings = _evaluated(logical, budgets)
                 else:
                     files, readings = prune_by_source(logical, prune(logical), source), ()
@@ -109,7 +110,6 @@ def merge(
                 log.info(
                     "%s: %s", snapshot.store.url, "; ".join((*(f"{s.files} files {s.name}" for s in files.funnel), *plan.lines()))
                 )
-                tell(f"matching {files.funnel[-1].files} of {files.funnel[0].files} files and writing")
                 work = work_on(spark, logical, source, files, budgets, sample)
                 ran = run_attempts(work, plan)
                 if ran.changed is None:
@@ -123,7 +123,7 @@ def merge(
                 tries = tries.after(error)
                 source = given if isinstance(error, SourceLostError) else source
                 log.info("%s: running again: %s", table.store.url, error.detail)
-                tell(f"running again after {error.condition}")
+                begin(f"running again after {error.condition}")
         if sample is None:
             forget_transaction(spark)
         return done

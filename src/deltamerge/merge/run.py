@@ -10,35 +10,38 @@ from deltamerge.display.shown import Explanation
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import CommittedMerge, commit_merge
 from deltamerge.merge.execute.outcome import MergeOutcome
-from deltamerge.merge.line import Progress, Timing, merge, planned, prospect_of
+from deltamerge.merge.line import Timing, merge, planned, prospect_of
 from deltamerge.merge.plan.explain import explain
 from deltamerge.merge.preview import SAMPLE_ROWS, MergePreview, nothing_to_preview, preview
 from deltamerge.merge.report import MergeReport, merged_before, report
 from deltamerge.merge.settings import SETTINGS, check_names
 from deltamerge.merge.statement.clauses import MergeSpec
+from deltamerge.progress.operation import begin
+from deltamerge.progress.reporters import Reported
 from deltamerge.spark.session.checkpoints import give_back
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import engine_name, known_settings, own_settings
 
 log = logging.getLogger("deltamerge.merge")
 
 
 def run_merge(
-    spark: Session, table: DeltaLog, spec: MergeSpec, then: Callable[[CommittedMerge], None], progress: Progress | None = None
+    spark: Session, table: DeltaLog, spec: MergeSpec, then: Callable[[CommittedMerge], None], progress: Reported = None
 ) -> MergeReport:
-    """Merge, commit, `then` do what follows a commit, report; `progress` is told each step.
+    """Merge, commit, `then` do what follows a commit, report; `progress` is told how far it is.
 
-    Raises DeltaMergeError; the table is then as it was.
+    Raises DeltaMergeError, and KeyboardInterrupt when it is stopped; the table is then as it was.
     """
-    tell = progress or log.debug
 
     def finish(outcome: MergeOutcome, timing: Timing) -> CommittedMerge:
-        tell("committing")
+        begin("committing")
         committed = commit_merge(outcome, timing, engine_name(spark))
         then(committed)
         return committed
 
-    done = merge(spark, table, spec, finish, tell)
+    with operation(spark, "MERGE", table.store.url, progress):
+        done = merge(spark, table, spec, finish)
     give_back()
     found = merged_before() if done is None else report(done)
     if done is not None and done.committed is not None:
@@ -65,6 +68,7 @@ def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:
 
     Raises DeltaMergeError, as the merge would.
     """
-    done = merge(spark, table, spec, lambda outcome, _: preview(outcome), sample=SAMPLE_ROWS)
+    with operation(spark, "preview of MERGE", table.store.url):
+        done = merge(spark, table, spec, lambda outcome, _: preview(outcome), sample=SAMPLE_ROWS)
     give_back()
     return nothing_to_preview(explained(spark, table, spec), table.snapshot()) if done is None else done

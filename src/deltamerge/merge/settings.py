@@ -15,6 +15,7 @@ from deltamerge.merge.resolve.evolve import AUTO_MERGE
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
 from deltamerge.spark.session.file_sizes import SIZE_SETTINGS
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.running import PROGRESS
 from deltamerge.spark.session.settings import (
     CASE_SENSITIVE,
     CHAR_AS_STRING,
@@ -31,7 +32,7 @@ SHARE = "spark.deltamerge.rewriteShare"
 SHARE_PROPERTY = "deltamerge.rewriteShare"
 RETRIES = "spark.deltamerge.conflictRetries"
 SPLICE = "spark.deltamerge.splice"
-_KNOWN = (STRATEGY, SHARE, RETRIES, SPLICE, SYNC)
+_KNOWN = (STRATEGY, SHARE, RETRIES, SPLICE, PROGRESS, SYNC)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _SESSION = (CASE_SENSITIVE, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING, MASTER)
@@ -41,6 +42,7 @@ SETTINGS = (
     SHARE,
     RETRIES,
     SPLICE,
+    PROGRESS,
     _APPLICATION,
     _VERSION,
     _RESET,

@@ -13,11 +13,11 @@ from deltamerge.display.shown import Shown
 from deltamerge.display.views import Node, Page, Tree
 from deltamerge.exceptions import catchable
 from deltamerge.log.replay.table import DeltaLog
-from deltamerge.merge.line import Progress
 from deltamerge.merge.preview import MergePreview
 from deltamerge.merge.report import MergeReport
 from deltamerge.merge.run import explained, previewed
 from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, Latest, MergeSpec, TxnId
+from deltamerge.progress.reporters import Reported, checked
 from deltamerge.storage.location import location_text
 from deltamerge.tables.arguments import ColumnMapping, ExpressionOrColumn, assignments_of, expression_of, names_of
 
@@ -158,9 +158,13 @@ class DeltaMergeBuilder(Shown):
         return explained(self._spark, self._log, self._spec)
 
     @catchable
-    def run(self, progress: Progress | None = None) -> MergeReport:
-        """Run the merge and report on it: version, metrics, pruning funnel. `progress` is told each step as it begins."""
-        return merge_rows(self._spark, self._log, self._spec, progress)
+    def run(self, progress: Reported = None) -> MergeReport:
+        """Run the merge and report on it: version, metrics, pruning funnel.
+
+        `progress` is a function that is called with a `deltamerge.progress.Progress` as each step begins and while it runs, or
+        False for no bar. Without it the merge reports as `deltamerge.progress.reporting` says.
+        """
+        return merge_rows(self._spark, self._log, self._spec, checked(progress, "'progress' in run"))
 
     @catchable
     def execute(self) -> DataFrame:

@@ -149,7 +149,8 @@ def test_restore_takes_one_of_the_two(tmp_path: Path, arguments: list[str]) -> N
         (CommitStateUnknownError("DELTAMERGE_COMMIT_STATE_UNKNOWN", "Gone."), 4, "DELTAMERGE_COMMIT_STATE_UNKNOWN"),
         (ParseException("[PARSE_SYNTAX_ERROR] Syntax error. SQLSTATE: 42601\n\tat org.apache.spark"), 1, "PARSE_SYNTAX_ERROR"),
         (ValueError("no such thing"), 1, "DELTAMERGE_UNEXPECTED: ValueError: no such thing"),
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 130, "Stopped.\n"),
+        (KeyboardInterrupt("stopped before anything was committed"), 130, "Stopped before anything was committed.\n"),
     ],
 )
 def test_each_end_has_its_status(

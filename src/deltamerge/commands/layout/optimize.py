@@ -38,6 +38,8 @@ from deltamerge.log.replay.files import add_files, file_keys
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.progress.operation import begin
+from deltamerge.progress.value import Amount
 from deltamerge.protocol.table.actions import AddFile
 from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.row_tracking import tracking_columns
@@ -45,6 +47,7 @@ from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.predicates import printed_predicate
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import rows_frame
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import engine_name, time_zone
 from deltamerge.spark.stages.compacting import compacted
 from deltamerge.spark.stages.exchange.ranging import ranged
@@ -110,7 +113,8 @@ def optimize_table(spark: Session, table: DeltaLog, request: Optimize) -> Frame:
     snapshot = table.snapshot()
     check_writable(snapshot.protocol, snapshot.metadata, table.store.url)
     check_sound(snapshot)
-    done = optimized(spark, table, snapshot, request, limits_of(spark), snapshot.files.table())
+    with operation(spark, "OPTIMIZE" if request.reorg is None else "REORG", table.store.url):
+        done = optimized(spark, table, snapshot, request, limits_of(spark), snapshot.files.table())
     return rows_frame(spark, optimize_row(snapshot, location_text(table.store.url), done))
 
 
@@ -119,6 +123,7 @@ def optimized(
 ) -> Optimized:
     """Put small ones of a snapshot's `files` together and commit; what was done. Raises as `optimize_table` does."""
     started = int(time.time() * 1000)
+    begin("choosing files")
     clustered = check_clustering(snapshot, request.predicates, request.z_order, request.full)
     columns = tracking_columns(snapshot.protocol, snapshot.metadata)
     tasks = file_tasks(snapshot, files, time_zone(spark), tracked=columns is not None)
@@ -141,11 +146,13 @@ def optimized(
     )
     if plan.bins:
         log.info("writing %d files of %s again, in %d bins", len(replaced), table.store.url, len(plan.bins))
+        begin("writing files again", lambda: Amount(len(replaced), sum(task.size or 0 for task in replaced)))
         added = _rewritten(spark, snapshot, plan, limits.full)
         done = replace(done, added=added)
         read = ReadSet(keys=frozenset(file_keys(_rows(files, replaced)).to_pylist()))
         with discarding(snapshot, [decode_path(file.path) for file in added]):
             printed = [printed_predicate(spark, snapshot.partition_schema, text) for text in request.predicates]
+            begin("committing")
             predicates = printed if request.auto is None else request.auto.predicates
             committed = commit(snapshot, _proposal(spark, request, done, read, clustered, predicates))
         table.remember(committed.snapshot)

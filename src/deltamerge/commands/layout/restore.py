@@ -25,6 +25,8 @@ from deltamerge.log.replay.files import FileSet, add_files, file_keys
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.progress.operation import advancing, begin
+from deltamerge.progress.value import Amount
 from deltamerge.protocol.schema.types import parse_schema, schema_json
 from deltamerge.protocol.table.actions import Action, AddFile, Metadata
 from deltamerge.protocol.table.column_mapping import MAX_ID
@@ -34,6 +36,7 @@ from deltamerge.protocol.table.identity import with_later_marks
 from deltamerge.protocol.values.zones import zone_of
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import rows_frame
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import engine_name, setting, time_zone
 from deltamerge.storage.open import locate
 
@@ -82,6 +85,12 @@ def restore_table(spark: Session, table: DeltaLog, version: int | None = None, t
     Raises AnalysisError for a version or time that can't be restored, InvalidArgumentError when data files are gone,
     UnsupportedTableError, ConcurrentModificationError; the table is then as it was.
     """
+    with operation(spark, "RESTORE", table.store.url):
+        return _restored_to(spark, table, version, timestamp)
+
+
+def _restored_to(spark: Session, table: DeltaLog, version: int | None, timestamp: int | None) -> Restored | None:
+    begin("comparing the versions")
     newest = table.snapshot()
     target = _target(table, newest, version, timestamp)
     if target.version == newest.version:
@@ -109,6 +118,7 @@ def restore_table(spark: Session, table: DeltaLog, version: int | None = None, t
         engine=engine_name(spark),
         restores=True,
     )
+    begin("committing")
     committed: Committed = commit(newest, proposal)
     table.remember(committed.snapshot)
     after_commit(committed.snapshot)
@@ -190,8 +200,16 @@ def _check_there(target: Snapshot, files: Sequence[AddFile]) -> None:
     references = dict.fromkeys(reference for file in files for reference in _references(file))
     if not references:
         return
+    begin("looking for the files", lambda: Amount(len(references)))
+    advance = advancing()
+
+    def is_there(reference: str) -> bool:
+        found = _is_there(target, reference)
+        advance(lambda: Amount(1))
+        return found
+
     with ThreadPoolExecutor(min(_AT_ONCE, len(references))) as pool:
-        found = dict(zip(references, pool.map(lambda reference: _is_there(target, reference), references), strict=True))
+        found = dict(zip(references, pool.map(is_there, references), strict=True))
     missing = [reference for reference, there in found.items() if not there]
     if not missing:
         return

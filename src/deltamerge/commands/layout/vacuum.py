@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from deltamerge.commands.layout.needed import needed_names
@@ -21,8 +22,11 @@ from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.progress.operation import advancing, begin
+from deltamerge.progress.value import Amount
 from deltamerge.protocol.table.features import check_writable
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import engine_name, setting
 from deltamerge.storage import ObjectInfo
 from deltamerge.storage.location import scheme_of
@@ -84,6 +88,11 @@ def vacuum_table(spark: Session, table: DeltaLog, request: VacuumRequest) -> Vac
     Raises InvalidArgumentError for a shorter time than the table's, unless the session allows it, and where the log does not
     tell all that LITE needs; AnalysisError, UnsupportedTableError, StorageError; what was deleted by then was not needed either.
     """
+    with operation(spark, "VACUUM", table.store.url):
+        return _vacuumed(spark, table, request)
+
+
+def _vacuumed(spark: Session, table: DeltaLog, request: VacuumRequest) -> Vacuumed:
     snapshot = table.snapshot()
     check_writable(snapshot.protocol, snapshot.metadata, table.store.url)
     check_sound(snapshot)
@@ -94,7 +103,9 @@ def vacuum_table(spark: Session, table: DeltaLog, request: VacuumRequest) -> Vac
     _check_retention(specified, default, checked)
     retention = default if specified is None else specified
     cutoff = int(time.time() * 1000) - retention
+    begin("listing files")
     listed = _listed(spark, table, snapshot, cutoff, request)
+    begin("finding what no version needs")
     found = _unneeded(table, listed, cutoff)
     done = found.vacuumed
     where = f"{len(found.files)} files ({done.size} bytes) and {len(found.folders)} empty folders of {table.store.url}"
@@ -185,12 +196,18 @@ def _hidden(snapshot: Snapshot) -> Callable[[str], bool]:
 
 
 def _deleted(table: DeltaLog, found: _Found) -> int:
-    names = [file.name for file in found.files]
-    deleted = 0
-    for start in range(0, len(names), _PART):
-        deleted += table.store.delete_all(names[start : start + _PART])
-        log.info("deleted %d of %d files of %s", min(start + _PART, len(names)), len(names), table.store.url)
+    advance, deleted, count = advancing(), 0, len(found.files)
+    begin("deleting", partial(_amount, found.files))
+    for start in range(0, count, _PART):
+        part = found.files[start : start + _PART]
+        deleted += table.store.delete_all([file.name for file in part])
+        advance(partial(_amount, part))
+        log.info("deleted %d of %d files of %s", min(start + _PART, count), count, table.store.url)
     return deleted + table.store.delete_empty_folders(found.folders)
+
+
+def _amount(files: Sequence[ObjectInfo]) -> Amount:
+    return Amount(len(files), sum(file.size for file in files))
 
 
 def _tell_end(spark: Session, table: DeltaLog, status: str, metrics: dict[str, int]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 from collections.abc import Iterator, Mapping
 
 from deltamerge.commands.layout.auto_compact import compact_after_changes
@@ -19,12 +18,12 @@ from deltamerge.merge.commit import Operation, commit_outcome
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing, merge
 from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, MergeSpec
+from deltamerge.progress.operation import begin
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import engine_name
 from deltamerge.spark.source.evaluate import single_row
-
-log = logging.getLogger("deltamerge.commands")
 
 
 def delete_rows(spark: Session, table: DeltaLog, condition: Expression | None, name: tuple[str, ...] = ()) -> Mapping[str, int]:
@@ -70,13 +69,14 @@ def _run(
 
     def finish(outcome: MergeOutcome, timing: Timing) -> tuple[Mapping[str, int], Committed | None]:
         metrics = _metrics(outcome, clause.action, timing)
+        begin("committing")
         committed = commit_outcome(outcome, Operation(clause.action.name, parameters, metrics), engine_name(spark))
         if committed is not None:
             compact_after_changes(spark, table, committed.snapshot, outcome)
         return metrics, committed
 
-    with _as_outside_of_merges():
-        done = merge(spark, table, spec, finish, log.debug, source)
+    with _as_outside_of_merges(), operation(spark, clause.action.name, table.store.url):
+        done = merge(spark, table, spec, finish, source)
     if done is None:
         return {}
     metrics, committed = done

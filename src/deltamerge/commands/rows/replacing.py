@@ -6,7 +6,6 @@ Source of the behaviour: delta-spark's WriteIntoDelta with `replaceWhere`.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -21,14 +20,13 @@ from deltamerge.merge.commit import Operation, commit_outcome, written_names
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing, merge
 from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind, MergeSpec
+from deltamerge.progress.operation import begin
 from deltamerge.protocol.table.constraints import Check
 from deltamerge.protocol.values.roaring import decode
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.predicates import predicate_of
 from deltamerge.spark.session.settings import engine_name
 from deltamerge.spark.source.evaluate import single_row
-
-log = logging.getLogger("deltamerge.commands")
 
 _NAME = "replaceWhere"
 
@@ -63,6 +61,7 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
         with discarding(snapshot, written_names(outcome)), _explained(request.replace_where or ""):
             files = written(current, rows if is_same else None, feed=bool(outcome.changes))
         with discarding(snapshot, files.names):
+            begin("committing")
             operation = Operation("WRITE", plan.parameters, _metrics(outcome, files, timing))
             committed = commit_outcome(outcome, operation, engine_name(spark), actions_of(current, files))
         if committed is not None:
@@ -70,7 +69,7 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
             compact_after(spark, table, committed.snapshot, [*files.added, *outcome.added, *marked])
         return committed
 
-    return merge(spark, table, spec, finish, log.debug, source)
+    return merge(spark, table, spec, finish, source)
 
 
 def _checking(plan: WritePlan, predicate: Expression) -> WritePlan:

@@ -35,6 +35,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import txn_actions
 from deltamerge.merge.line import is_recorded
 from deltamerge.merge.settings import SETTINGS, forget_transaction, session_transaction
+from deltamerge.progress.operation import begin
 from deltamerge.protocol.schema.types import StructType, schema_json
 from deltamerge.protocol.table.actions import Action, DomainMetadata, Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MAX_ID, MappingMode, assigned, mode_of
@@ -46,6 +47,7 @@ from deltamerge.spark.plans.attributes import attribute_parts
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.schema import from_spark, shown_schema
 from deltamerge.spark.session.settings import engine_name, known_settings, time_zone
 from deltamerge.spark.session.storage import open_table
@@ -67,7 +69,7 @@ def write_into(frame: Frame, log: DeltaLog, request: WriteRequest) -> int | None
     Raises AnalysisError, InvalidArgumentError, ExecutionError, ConcurrentModificationError; the table is then as it was.
     """
     spark, request = frame.sparkSession, checked(request)
-    with known_settings(spark, (*SETTINGS, PARTITION_OVERWRITE)):
+    with known_settings(spark, (*SETTINGS, PARTITION_OVERWRITE)), operation(spark, "WRITE", log.store.url):
         check_sizes(spark)
         if request.txn_id is None:
             request = replace(request, txn_id=session_transaction(spark))
@@ -161,6 +163,7 @@ def _written(plan: WritePlan, log: DeltaLog, head: Sequence[Action] = ()) -> Com
         read = replace(gone.read, app_ids=apps, frame=plan.read)
         actions = [*txn_actions(txn_id), *head, *gone.removed, *actions_of(plan, files)]
         proposal = Proposal(plan.operation, actions, read, plan.parameters, metrics, request.user_metadata, engine_name(spark))
+        begin("committing")
         committed = commit(snapshot, proposal)
     after_commit(committed.snapshot)
     compact_after(spark, log, committed.snapshot, files.added)

@@ -19,6 +19,7 @@ from deltamerge.log.commit.unread import check_unread
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.resolve.evolve import may_evolve
+from deltamerge.progress.operation import begin
 from deltamerge.protocol.table.actions import Action, AddFile, CdcFile
 from deltamerge.protocol.table.constraints import Check, TableConstraints, constraints_of
 from deltamerge.protocol.table.features import check_writable
@@ -209,6 +210,7 @@ def written(plan: WritePlan, rows: Frame | None = None, feed: bool = False) -> W
     spec = write_spec(after, limited=limits_texts(plan.frame.sparkSession, after.schema))
     frame = data_frame(rows, spec, change_file_spec(spec) if feed else None)
     set_to = gathering() if plan.gathers else None
+    begin("writing rows")
     result = collect(frame, f"deltamerge: write into {after.store.url}", set_to=set_to)
     added, changes = added_files(result, after.schema), change_files(result, after.schema)
     return Written(tuple(file for _, file in added), tuple(file for _, file in changes))

@@ -23,6 +23,7 @@ from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.files import FileSet, Mask
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.progress.operation import begin
 from deltamerge.protocol.schema.merging import schema_of_all
 from deltamerge.protocol.schema.types import StructField, StructType, changed_fields
 from deltamerge.protocol.table.actions import AddFile
@@ -32,6 +33,7 @@ from deltamerge.protocol.table.features import assigns_row_ids
 from deltamerge.protocol.values.partitions import encode_path
 from deltamerge.spark.read.catalog import CATALOG, sql_name
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import engine_name, setting, time_zone
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.session.table_defaults import session_defaults
@@ -63,7 +65,8 @@ def convert_table(spark: Session, request: Convert) -> tuple[DeltaLog, tuple[str
     if target.is_delta:
         return table, target.name
     if not table.exists():
-        _converted(spark, table, request, target)
+        with operation(spark, "CONVERT", table.store.url):
+            _converted(spark, table, request, target)
     if target.name:
         listed_as_delta(spark, target)
     return table, target.name
@@ -71,6 +74,7 @@ def convert_table(spark: Session, request: Convert) -> tuple[DeltaLog, tuple[str
 
 def _converted(spark: Session, table: DeltaLog, request: Convert, target: ConvertTarget) -> None:
     partitions = target.partitions or _NO_PARTITIONS
+    begin("listing files")
     files = convertible_files(spark, table.store, target)
     values = partition_values(table.store, files, partitions, time_zone(spark))
     schema = _schema(file_schemas(spark, table.store, files), partitions)
@@ -98,6 +102,7 @@ def _converted(spark: Session, table: DeltaLog, request: Convert, target: Conver
         engine=engine_name(spark),
         tells_no_version=True,
     )
+    begin("committing")
     committed = commit(empty, proposal)
     table.remember(committed.snapshot)
     after_commit(committed.snapshot)

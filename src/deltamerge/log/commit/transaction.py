@@ -30,6 +30,7 @@ from deltamerge.log.replay.commit_file import parse_commit, read_commit
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.progress.operation import committing
 from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
 from deltamerge.protocol.table.features import check_writable
 from deltamerge.storage import AlreadyExists, ObjectInfo
@@ -74,7 +75,10 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
         except UnicodeEncodeError as error:
             raise _unreadable(current, str(error)) from error
         after = _read_back(current, data)
-        file = _put(current, data, txn_id)
+        with committing() as note:
+            file = _put(current, data, txn_id)
+            if file is not None:
+                note(after.version)
         if file is not None:
             return Committed(after.of_file(file), attempt)
         log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)

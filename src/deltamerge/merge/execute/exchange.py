@@ -15,6 +15,8 @@ from deltamerge.merge.execute.work import Changed, Work
 from deltamerge.merge.plan.physical import Exchange, Reader
 from deltamerge.merge.plan.program import Program
 from deltamerge.merge.statement.clauses import ClauseKind
+from deltamerge.progress.operation import begin
+from deltamerge.progress.value import Amount
 from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import attempt as attempted
@@ -51,6 +53,7 @@ class _Jobs:
 def exchange(work: Work, attempt: Exchange) -> Changed | NotThisWay:
     """Send, match and write. Raises DeltaMergeError; files of tasks that had ended may stay, for vacuum."""
     jobs = _jobs(work, attempt)
+    begin("matching and writing", lambda: work.amount)
     rows = _sent(work, attempt, jobs)
     found = attempted(rows, work.description, RESULT_TYPE, _BATCH_BYTES)
     if not isinstance(found, pa.Table) or jobs.second is None:
@@ -143,6 +146,7 @@ def _with_second_job(
     assert jobs.second_change is not None
     inserted: pa.Table | NotThisWay | None = None
     try:
+        begin("writing rows of the source", lambda: Amount(rows=work.source.rows))
         rows = inserted_rows(work.spark, jobs.second, jobs.second_change, _source_spec(work), positions)
         inserted = attempted(rows, work.description, RESULT_TYPE)
     finally:

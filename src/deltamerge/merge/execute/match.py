@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from deltamerge.merge.execute.work import Work
+from deltamerge.progress.operation import advancing, begin
+from deltamerge.progress.value import Amount
 from deltamerge.protocol.schema.types import StructType, arrow_type
 from deltamerge.protocol.values.condition import Condition, names_in
 from deltamerge.protocol.values.widths import is_fixed, width
@@ -25,7 +27,7 @@ from deltamerge.worker.entry import Room, candidates
 from deltamerge.worker.join.matching import Indices, left_out, pairs_of
 from deltamerge.worker.scan.narrow import narrows
 from deltamerge.worker.scan.outcomes import NotThisWay, TooLarge
-from deltamerge.worker.scan.scan import FILE, KEY_ID, ROW, ScanSpec
+from deltamerge.worker.scan.scan import FILE, KEY_ID, ROW, FileTask, ScanSpec
 from deltamerge.worker.scan.streams import read_stream
 
 
@@ -112,14 +114,21 @@ def _are_too_many(work: Work) -> bool:
 
 def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisWay:
     """The candidate rows of all files, with their key ids."""
-    budgets, tasks = work.budgets, work.tasks
+    budgets, tasks, advance = work.budgets, work.tasks, advancing()
+    begin("matching", lambda: work.amount)
     too_large = TooLarge(f"the rows that may match are more than {budgets.match_rows:,}, or take more than {most_bytes >> 20} MB")
     if not tasks:
         return spec.output.empty_table()
     if _read_bytes(work, spec) <= budgets.driver_match_bytes:
         room = Room(budgets.match_rows, most_bytes)
+
+        def found_in(task: FileTask) -> list[pa.RecordBatch] | None:
+            part = candidates(spec, [task], room)
+            advance(lambda: Amount(1, task.size or 0, task.rows or 0))
+            return part
+
         with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
-            parts = list(pool.map(lambda task: candidates(spec, [task], room), tasks))
+            parts = list(pool.map(found_in, tasks))
         batches = [batch for part in parts if part is not None for batch in part]
         return pa.Table.from_batches(batches, spec.output) if None not in parts else too_large
     frame = match_frame(work.spark, spec, tasks, work.files.sizes.tolist(), work.source.rows, budgets, most_bytes)

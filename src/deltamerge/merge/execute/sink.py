@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.progress.operation import advancing, begin
+from deltamerge.progress.value import Amount
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect, in_process
 from deltamerge.spark.session.settings import runs_locally
@@ -39,6 +41,7 @@ def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Se
     if spec.sample is not None:
         with in_process():
             return pa.Table.from_batches(apply_changes(spec, ordered.to_batches(), 0), RESULT_SCHEMA)
+    begin("writing", lambda: _amount(changes, sizes))
     budgets = spec.write.budgets
     found = _pieces(ordered, budgets.insert_task_bytes)
     reads = [0 if file is None else _read_bytes(spec, file, sizes[file], piece) for file, piece in found]
@@ -51,8 +54,15 @@ def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Se
         pieces = _together([piece for piece, _ in parts], [(size,) for _, size in parts], (budgets.small_files_bytes,))
     most = _most_bytes(spark, spec, found)
     if sum(reads) <= most and min(sum(reads), budgets.driver_write_bytes) + changes.nbytes <= budgets.driver_total_bytes:
+        advance = advancing()
+
+        def applied(piece: pa.Table, number: int) -> list[pa.RecordBatch]:
+            batches = list(apply_changes(spec, piece.to_batches(), number))
+            advance(lambda: _amount(piece, sizes))
+            return batches
+
         with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
-            jobs = [pool.submit(_apply, spec, piece, number) for number, piece in enumerate(pieces)]
+            jobs = [pool.submit(applied, piece, number) for number, piece in enumerate(pieces)]
             try:
                 batches = [batch for job in jobs for batch in job.result()]
             except BaseException:
@@ -91,8 +101,10 @@ def _read_bytes(spec: ChangeSpec, file: int, size: int, changes: pa.Table) -> in
     return size if reads else 0
 
 
-def _apply(spec: ChangeSpec, piece: pa.Table, number: int) -> list[pa.RecordBatch]:
-    return list(apply_changes(spec, piece.to_batches(), number))
+def _amount(changes: pa.Table, sizes: Sequence[int]) -> Amount:
+    """The files that changed rows are of, with their bytes, and the rows."""
+    files = changes[FILE].unique().drop_null().to_pylist()
+    return Amount(len(files), sum(sizes[file] for file in files), changes.num_rows)
 
 
 def _discard(spec: ChangeSpec, jobs: Sequence[Future[list[pa.RecordBatch]]]) -> None:

@@ -10,6 +10,7 @@ from deltamerge.merge.execute.work import Changed, Work
 from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.plan.physical import RowFilter, SparkJoin
 from deltamerge.merge.statement.clauses import Action, ClauseKind
+from deltamerge.progress.operation import begin
 from deltamerge.protocol.schema.types import PrimitiveType
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import collect
@@ -23,6 +24,7 @@ def spark_join(work: Work, attempt: SparkJoin) -> Changed:
     """Join and write in one job. Raises MultipleMatchError, ExecutionError."""
     check_original_clauses(work)
     work = with_bloom_filter(work) if attempt.filter is RowFilter.BLOOM else work
+    begin("joining and writing", lambda: work.amount)
     rows = _written_rows(change_rows(change_query(work)), work)
     return Changed(collect(written_frame(rows, work.change), work.description, RESULT_TYPE))
 

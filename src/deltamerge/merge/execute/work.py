@@ -11,6 +11,7 @@ from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.plan.program import Program, compile_clauses
 from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.merge.statement.clauses import ClauseKind
+from deltamerge.progress.value import Amount
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import limits_texts, time_zone
@@ -39,6 +40,11 @@ class Work:
         """What the jobs that write are called."""
         verb = "merge into" if self.change.sample is None else "preview a merge into"
         return f"deltamerge: {verb} {self.logical.resolved.snapshot.store.url}"
+
+    @property
+    def amount(self) -> Amount:
+        """The files that are left, and their rows as far as they are known."""
+        return Amount(self.files.count, self.files.bytes, sum(task.rows or 0 for task in self.tasks))
 
     def with_program(self, program: Program) -> Work:
         """The same merge by another programme."""

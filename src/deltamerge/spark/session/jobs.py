@@ -33,8 +33,9 @@ from deltamerge.errors import (
 )
 from deltamerge.protocol.table.identity import EXHAUSTED
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.running import described
 from deltamerge.spark.session.schema import nullable_frame, nullable_type
-from deltamerge.spark.session.settings import described, settings
+from deltamerge.spark.session.settings import settings
 from deltamerge.spark.session.variants import marked, unmarked
 from deltamerge.worker.scan.outcomes import AttemptEnded, NotThisWay, TooLarge, outcome_in
 from deltamerge.worker.scan.row_errors import Refused

@@ -1,4 +1,4 @@
-"""Session settings around a job, and the description that its Spark jobs carry."""
+"""Session settings: read together, and set around a job."""
 
 from __future__ import annotations
 
@@ -56,26 +56,6 @@ def settings(spark: Session, values: Mapping[str, str] | None = None) -> Iterato
                 spark.conf.unset(key)
             elif old != wanted[key]:
                 spark.conf.set(key, old)
-
-
-@contextlib.contextmanager
-def described(spark: Session, text: str) -> Iterator[None]:
-    """Spark jobs started within carry `text` as their description (classic) or tag (Connect)."""
-    if is_connect(spark):
-        tag = "".join(char for char in text if char != ",")
-        spark.addTag(tag)
-        try:
-            yield
-        finally:
-            spark.removeTag(tag)
-        return
-    context: Any = spark.sparkContext
-    before = context.getLocalProperty("spark.job.description")
-    context.setJobDescription(text)
-    try:
-        yield
-    finally:
-        context.setLocalProperty("spark.job.description", before)
 
 
 _KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("known settings", default=MappingProxyType({}))

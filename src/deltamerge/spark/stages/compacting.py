@@ -6,6 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pyarrow as pa
 
+from deltamerge.progress.operation import advancing
+from deltamerge.progress.value import Amount
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect, in_process
 from deltamerge.spark.stages.writing import RESULT_TYPE
@@ -26,8 +28,15 @@ def compacted(spark: Session, spec: CompactSpec, description: str) -> pa.Table:
 
 
 def _in_process(spec: CompactSpec) -> pa.Table:
+    advance = advancing()
+
+    def compacted_bin(number: int) -> pa.RecordBatch:
+        found = compact(spec, number)
+        advance(lambda: Amount(len(spec.bins[number]), sum(task.size or 0 for task in spec.bins[number])))
+        return found
+
     with in_process(), ThreadPoolExecutor(spec.write.budgets.driver_threads) as pool:
-        jobs = [pool.submit(compact, spec, number) for number in range(len(spec.bins))]
+        jobs = [pool.submit(compacted_bin, number) for number in range(len(spec.bins))]
         try:
             return pa.Table.from_batches([job.result() for job in jobs], RESULT_SCHEMA)
         except BaseException:

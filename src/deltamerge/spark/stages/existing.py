@@ -12,6 +12,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from deltamerge.budgets import current_budgets
 from deltamerge.errors import DeltaMergeError, UnsupportedTableError
 from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.progress.operation import advancing, begin
+from deltamerge.progress.value import Amount
 from deltamerge.protocol.schema.types import StructType, arrow_schema, parse_schema
 from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.session.frames import Session
@@ -31,6 +33,7 @@ def file_schemas(spark: Session, store: Store, files: Sequence[ObjectInfo]) -> l
 
     The files are on the disk afterwards. Raises CorruptTableError for one that is no Parquet file.
     """
+    begin("reading the schemas", lambda: _amount(files))
     found = _run(spark, _spec(store, files), schemas_map, schemas_of, SCHEMAS, f"deltamerge: read the schemas of {store.url}")
     first: dict[tuple[str | None, bytes | None], int] = {}
     for row in found.sort_by("file").to_pylist():
@@ -44,8 +47,13 @@ def file_statistics(spark: Session, snapshot: Snapshot, files: Sequence[ObjectIn
     names = {column.path[0] for column in columns}
     schema = pa.schema([field for field in arrow_schema(snapshot.data_schema) if field.name in names])
     spec = replace(_spec(snapshot.store, files), schema=schema, columns=columns)
+    begin("reading the statistics", lambda: _amount(files))
     found = _run(spark, spec, stats_map, stats_of, STATS, f"deltamerge: statistics of {snapshot.store.url}")
     return list(found.sort_by("file")["stats"].to_pylist())
+
+
+def _amount(files: Sequence[ObjectInfo]) -> Amount:
+    return Amount(len(files), sum(file.size for file in files))
 
 
 def _spec(store: Store, files: Sequence[ObjectInfo]) -> ExistingSpec:
@@ -64,8 +72,15 @@ def _run(
 ) -> pa.Table:
     budgets, count = current_budgets(), len(spec.bins)
     if sum(task.size or 0 for bin in spec.bins for task in bin) <= budgets.driver_total_bytes:
+        advance = advancing()
+
+        def found(number: int) -> pa.RecordBatch:
+            batch = each(spec, number)
+            advance(lambda: Amount(len(spec.bins[number]), sum(task.size or 0 for task in spec.bins[number])))
+            return batch
+
         with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
-            return pa.Table.from_batches(pool.map(lambda number: each(spec, number), range(count)), schema)
+            return pa.Table.from_batches(pool.map(found, range(count)), schema)
     type = from_arrow_schema(schema)
     return collect(spark.range(0, count, 1, count).mapInArrow(mapped(spec), type), description, type)
 

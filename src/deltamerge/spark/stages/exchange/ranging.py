@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.progress.operation import begin
+from deltamerge.progress.value import Amount
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.schema import shown_schema, to_spark
@@ -37,12 +39,14 @@ def ranged(
     """Write the rows of some files of a partition to about so many files, each of a range of the curve through the columns."""
     sizes = [task.size or 0 for task in tasks]
     bins = pack(tasks, sizes, spec.budgets)
+    begin("sampling the columns", lambda: Amount(len(tasks), sum(sizes)))
     order = _order(spark, spec, bins, sum(sizes), paths, description)
     fields = [*to_spark(shown_schema(snapshot.schema)).fields, T.StructField(Z_KEY, T.BinaryType())]
     fields[-1:-1] = [T.StructField(name, T.LongType()) for name in TRACKED if name in spec.schema.names]
     numbers = spark.range(0, len(bins), 1, len(bins))
     rows = numbers.mapInArrow(z_key_map(spec, bins, order), T.StructType(fields))
     spread = rows.repartitionByRange(files, F.col(Z_KEY)).sortWithinPartitions(Z_KEY).drop(Z_KEY)
+    begin("laying rows out", lambda: Amount(len(tasks), sum(sizes)))
     whole = replace(spec, target_bytes=1 << 62)
     return collect(data_frame(spread, whole), description, RESULT_TYPE)
 
