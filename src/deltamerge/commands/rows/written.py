@@ -26,6 +26,7 @@ from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.identity import Identity, identity_columns, unnamed, with_marks
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
+from deltamerge.spark.expressions.metadata_sql import check_metadata_sql
 from deltamerge.spark.read.unread import frame_read
 from deltamerge.spark.session.file_sizes import gathering, gathers_rows
 from deltamerge.spark.session.frames import Frame, Session
@@ -171,6 +172,7 @@ def gathered(spark: Session, after: Snapshot, request: WriteRequest) -> bool:
 
 def check_rows(plan: WritePlan) -> None:
     """Raise ConstraintError, before any job, for a plan whose table no row can meet."""
+    check_metadata_sql(plan.after.schema, plan.after.metadata.configuration)
     check_constraints(plan.frame.sparkSession, plan.after.schema, plan.constraints)
 
 

@@ -32,6 +32,7 @@ from deltamerge.protocol.table.constraints import GENERATED, constraints_of, def
 from deltamerge.protocol.table.evolution import with_type_changes
 from deltamerge.protocol.table.features import named_features
 from deltamerge.protocol.table.identity import is_identity
+from deltamerge.spark.expressions.metadata_sql import check_default
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.sql.text import words_of
 from deltamerge.spark.stages.changed import FEED_COLUMNS
@@ -131,6 +132,7 @@ def change_column(spark: Session, log: DeltaLog, asked: ChangeColumn) -> int:
             parameters={"commandType": "ALTER TABLE"},
             hint="ALTER TABLE .. SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
         )
+    check_default(".".join(asked.path), asked.default)
     schema = changed(_schema(before), asked.path, lambda field: _edited(field, asked), asked.place)
     schema = with_type_changes(schema, _schema(before))
     new = field_at(schema, asked.path)

@@ -38,6 +38,7 @@ from deltamerge.protocol.table.known_properties import checked
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
 from deltamerge.spark.expressions.generated import check_generated
+from deltamerge.spark.expressions.metadata_sql import check_metadata_sql
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.read.unread import frame_read
 from deltamerge.spark.session.file_sizes import gathering
@@ -163,6 +164,7 @@ def _defined(request: CreateTable) -> TableDefinition:
 
 def _check_expressions(spark: Session, table: Settled) -> None:
     check_generated(spark, table.schema)
+    check_metadata_sql(table.schema, table.metadata.configuration)
     check_constraints(spark, table.schema, constraints_of(table.schema, table.metadata.configuration))
     check_feed_columns(table.schema, table.metadata)
 

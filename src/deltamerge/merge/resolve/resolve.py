@@ -41,6 +41,7 @@ from deltamerge.spark.expressions.binding import Named, named
 from deltamerge.spark.expressions.casts import check_casts, keeping, lacks_fields, with_fields
 from deltamerge.spark.expressions.constraints import check_constraints, columns_in
 from deltamerge.spark.expressions.expression import Expression, as_condition, from_name, null
+from deltamerge.spark.expressions.metadata_sql import check_metadata_sql
 from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.frames import Frame, Session, SparkType
@@ -145,6 +146,7 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     schema = snapshot.schema if metadata is None else replace(snapshot, metadata=metadata).schema
     constraints = constraints_of(schema, snapshot.metadata.configuration)
     if any(clause.action is not Action.DELETE for clause in spec.clauses):
+        check_metadata_sql(schema, snapshot.metadata.configuration)
         check_constraints(spark, schema, constraints)
     planned = [_completed(c, values, scope, schema, constraints) for c, values in zip(spec.clauses, given, strict=True)]
     clauses = _typed(spark, spec, scope, schema, planned, evolves)

@@ -13,28 +13,36 @@ from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.rows import bare_row
+from deltamerge.spark.sql.functions import OF_CHECKS, forbidden
 
 
 def check_condition(spark: Session, schema: StructType, name: str, text: str) -> None:
     """Raise AnalysisError for what is no condition about the columns of a schema."""
+    found = forbidden(text, OF_CHECKS)
+    if found is not None:
+        raise _unsupported(name, text, f"it may not use {found}.")
     value = parsed(text, from_user).column
     rows = empty_frame(spark, schema)
     try:
         with quietly():
             # A join's condition takes no other rows and no other evaluation.
-            found = rows.join(bare_row(spark), value.isNull(), "left_anti").select(value.alias("value")).schema["value"].dataType
+            type = rows.join(bare_row(spark), value.isNull(), "left_anti").select(value.alias("value")).schema["value"].dataType
     except AnalysisException as error:
-        raise AnalysisError(
-            "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT",
-            f"{text} cannot be used in the CHECK constraint {name}: {plain_message(str(error))}",
-            parameters={"expression": text, "constraintName": name},
-        ) from error
-    if found.simpleString() != "boolean":
+        raise _unsupported(name, text, plain_message(str(error))) from error
+    if type.simpleString() != "boolean":
         raise AnalysisError(
             "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT",
-            f"CHECK constraint '{name}' ({text}) should be a boolean expression, and is {found.simpleString()}.",
+            f"CHECK constraint '{name}' ({text}) should be a boolean expression, and is {type.simpleString()}.",
             parameters={"name": name, "expr": text},
         )
+
+
+def _unsupported(name: str, text: str, cause: str) -> AnalysisError:
+    return AnalysisError(
+        "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT",
+        f"{text} cannot be used in the CHECK constraint {name}: {cause}",
+        parameters={"expression": text, "constraintName": name},
+    )
 
 
 def violating_rows(rows: Frame, text: str) -> int:

@@ -20,6 +20,7 @@ from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import nullable_type, spark_type
 from deltamerge.spark.sql.clock import CLOCKS
+from deltamerge.spark.sql.functions import OF_ROWS, forbidden
 from deltamerge.spark.sql.text import words_of
 
 _CONDITIONS = {
@@ -57,6 +58,8 @@ def check_generated(spark: Session, schema: StructType) -> None:
                 found = rows.select(F.lit(1), value.alias("value")).schema["value"].dataType
         except AnalysisException as error:
             _refuse(error.getCondition() or "", name, text, error)
+        if forbidden(text, OF_ROWS) is not None:
+            _refuse("", name, text)
         field = schema.find(name)
         assert field is not None
         wanted = spark_type(field.type)

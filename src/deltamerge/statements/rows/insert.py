@@ -14,6 +14,7 @@ from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.protocol.table.identity import is_identity
+from deltamerge.spark.expressions.metadata_sql import check_default
 from deltamerge.spark.read.catalog import NamedTable, delta_named
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
@@ -98,6 +99,8 @@ class Insert:
         for row in self.rows:
             _check_count(len(row), len(names), exact=True)
         _check_numbers(schema, names, self.rows)
+        for field in schema:
+            check_default(field.name, default_of(field))
         kept = [n for n in range(len(names)) if any(row[n] is not None for row in self.rows)]
         defaults = [default_of(field) or "NULL" for name in names for field in schema if field.name == name]
         if not kept:

@@ -1,0 +1,102 @@
+"""Which functions SQL text calls, and whether it may do so where a table's metadata says it instead of a user.
+
+Who can write a table's log says what is evaluated when somebody else writes rows. Such text computes a value of the row, or of
+the time, and nothing else: it reads no other table and no setting, and runs no code. Source: delta-spark has such a list for
+generated columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from itertools import pairwise
+
+from deltamerge.spark.sql.clock import CLOCKS
+from deltamerge.spark.sql.lexer import Kind, Token, is_name
+from deltamerge.spark.sql.text import tokens_of
+
+# Functions of Spark 4.0 to 4.3 whose value follows from their arguments alone. Neither aggregates nor those that read schemas
+# from files or addresses (from_avro, from_protobuf, from_xml) are among them.
+_NAMES = """
+abs acos acosh add_months aes_decrypt aggregate and array array_append array_compact array_contains array_distinct
+array_except array_insert array_intersect array_join array_max array_min array_position array_prepend array_remove
+array_repeat array_size array_sort array_union arrays_overlap arrays_zip ascii asin asinh assert_true atan atan2 atanh
+base64 between bigint bin binary bit_count bit_get bit_length bitmap_bit_position bitmap_bucket_number bitmap_count
+boolean bround btrim cardinality cast cbrt ceil ceiling char char_length character_length chr coalesce collate collation
+concat concat_ws contains conv convert_timezone cos cosh cot crc32 csc date date_add date_diff date_format
+date_from_unix_date date_part date_sub date_trunc dateadd datediff datepart day dayname dayofmonth dayofweek dayofyear
+decimal decode degrees div double e element_at elt encode endswith equal_null exists exp expm1 extract factorial filter
+find_in_set flatten float floor forall format_number format_string from_base32 from_csv from_json from_unixtime
+from_utc_timestamp get get_json_object getbit greatest hash hex hmac hour hypot if ifnull ilike in initcap instr int
+is_valid_utf8 is_valid_variant is_variant_null isnan isnotnull isnull jaro_winkler_similarity json_array_length
+json_object_keys json_tuple last_day lcase least left len length levenshtein like ln locate log log10 log1p log2 lower
+lpad ltrim luhn_check make_date make_dt_interval make_interval make_time make_timestamp make_timestamp_ltz
+make_timestamp_ntz make_valid_utf8 make_ym_interval map map_concat map_contains_key map_entries map_filter
+map_from_arrays map_from_entries map_keys map_values map_zip_with mask md5 minute mod month monthname months_between
+named_struct nanvl negative next_day not nullif nullifzero nvl nvl2 octet_length or overlay parse_json parse_url pi pmod
+position positive pow power printf quarter quote radians raise_error reduce regexp regexp_count regexp_extract
+regexp_extract_all regexp_instr regexp_like regexp_replace regexp_substr repeat replace reverse right rint rlike round
+rpad rtrim schema_of_csv schema_of_json schema_of_variant sec second sentences sequence sha sha1 sha2 shiftleft
+shiftright shiftrightunsigned sign signum sin sinh size slice smallint sort_array soundex space split split_part sqrt
+st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid startswith str_to_map string struct substr substring
+substring_index tan tanh time time_bucket time_diff time_from_micros time_from_millis time_from_seconds time_to_micros
+time_to_millis time_to_seconds time_trunc timestamp timestamp_micros timestamp_millis timestamp_nanos timestamp_seconds
+tinyint to_base32 to_binary to_char to_csv to_date to_json to_number to_time to_timestamp to_timestamp_ltz
+to_timestamp_ntz to_unix_timestamp to_utc_timestamp to_varchar to_variant_object transform transform_keys
+transform_values translate trim trunc try_add try_aes_decrypt try_divide try_element_at try_make_interval
+try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_multiply try_parse_json try_parse_url
+try_subtract try_to_binary try_to_date try_to_number try_to_time try_to_timestamp try_url_decode try_validate_utf8
+try_variant_array_append try_variant_get try_variant_insert try_variant_set typeof ucase unbase64 unhex unix_date
+unix_micros unix_millis unix_nanos unix_seconds unix_timestamp upper url_decode url_encode validate_utf8
+variant_array_append variant_delete variant_get variant_insert variant_set variant_strip_nulls vector_avg
+vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum weekday
+weekofyear when width_bucket xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short
+xpath_string xxhash64 year zeroifnull zip_with
+"""
+# Keywords and types that may stand before a parenthesis.
+_BEFORE_PARENTHESES = """
+all and any array as between both by case cast char character collate dec decimal distinct div else end escape exists extract for
+from ilike in interval is leading like map not null numeric on or overlay placing position regexp rlike some string struct substr
+substring then time timestamp timestamp_ltz timestamp_ntz to trailing trim try_cast varchar when with
+"""
+_CLOCKS = CLOCKS | {"localtime", "current_timezone"}
+# What a default may ask the session for, besides.
+_OF_SESSION = {"current_catalog", "current_database", "current_schema", "current_user", "session_user", "user", "version"}
+_SYNTAX = frozenset(_BEFORE_PARENTHESES.split())
+_OWN_SCHEMAS = ("BUILTIN", "SYSTEM.BUILTIN")
+_QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
+# Spark puts settings, variables of the environment and properties of Java in the place of these, also within texts.
+_VARIABLE = re.compile(r"\$\{[^\s}]+\}")
+
+OF_ROWS = frozenset(_NAMES.split())
+OF_CHECKS = OF_ROWS | _CLOCKS
+OF_DEFAULTS = OF_CHECKS | _OF_SESSION
+
+
+def forbidden(text: str, allowed: Collection[str]) -> str | None:
+    """What SQL text of a table's metadata may not do, as it is written there; None where it calls `allowed` functions only."""
+    variable = _VARIABLE.search(text)
+    if variable is not None:
+        return variable[0]
+    tokens = tokens_of(text) or []  # what has no tokens Spark refuses
+    for n, (token, following) in enumerate(pairwise(tokens)):
+        if following.text == "(" and is_name(token):
+            name = _called(tokens, n)
+            if not _is_allowed(name, token.kind is Kind.NAME, allowed):
+                return name
+        if token.text == "(" and following.upper in _QUERIES and n + 2 < len(tokens) and tokens[n + 2].kind is not Kind.SIGN:
+            return "a subquery"
+    return None
+
+
+def _called(tokens: list[Token], n: int) -> str:
+    """The function called at a place, with the names before it, but for those of Spark's own schema."""
+    first = n
+    while first >= 2 and tokens[first - 1].text == "." and is_name(tokens[first - 2]):
+        first -= 2
+    parts = [token.name for token in tokens[first : n + 1 : 2]]
+    return parts[-1] if ".".join(parts[:-1]).upper() in _OWN_SCHEMAS else ".".join(parts)
+
+
+def _is_allowed(name: str, is_quoted: bool, allowed: Collection[str]) -> bool:
+    return name.lower() in allowed or (not is_quoted and name.lower() in _SYNTAX)
