@@ -16,7 +16,7 @@ MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differe
 DOCS   = .venv/docs
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint oracle oracle-merges oracle-tables bench bench-report bench-log docs clean java
+.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint oracle oracle-merges oracle-tables mutants bench bench-report bench-log docs clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -62,6 +62,10 @@ oracle-merges: java $(ORACLE)/.ready
 
 oracle-tables: java $(ORACLE)/.ready
 	$(ORACLE)/bin/python -m pytest tests/oracle $(MERGES:%=--ignore=%) -p no:cacheprovider
+
+# Breaks the code in some ninety ways, one at a time: the tests must tell.
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants
 
 bench: java $(ORACLE)/.ready
 	$(ORACLE)/bin/python -m benchmarks.merge $(BENCH)

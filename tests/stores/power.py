@@ -1,11 +1,13 @@
 """What a loss of power leaves of a folder: of each file the content that was synced, of each folder the names that were.
 
-The worst disk that keeps its word, and one that has written all names on its own and none of the contents.
+The worst disk that keeps its word, one that has written all names on its own and none of the contents, and disks that have
+written some names, in any order, and of each content that was not synced a part, or zeros in its place.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+KEEPS_ITS_WORD, ALL_NAMES = "keeps its word", "all names"
 
 # What of a file or folder tells it from all others, as long as it is held open.
 Node = int
@@ -46,10 +50,12 @@ class Disk:
                 patch.setattr(os, name, self._watched(name, getattr(os, name)))
             yield
 
-    def left(self, place: Path, all_names: bool) -> None:
-        """Write what the disk has now to `place`; with `all_names` every name, whether it was synced or not."""
+    def left(self, place: Path, how: str | int) -> None:
+        """Write to `place` what the disk has now: as one that keeps its word, one that has written all names, or, by the seed
+        of a random choice, one that has written some names and parts of contents.
+        """
         with self._lock:
-            self._copy(os.stat(self._root).st_ino, self._root, place, all_names)
+            self._copy(os.stat(self._root).st_ino, self._root, place, how)
 
     def close(self) -> None:
         """Let go of the files."""
@@ -76,13 +82,28 @@ class Disk:
         else:
             self._content[found.st_ino] = Path(f"/proc/self/fd/{handle}").read_bytes()
 
-    def _copy(self, node: Node, live: Path, place: Path, all_names: bool) -> None:
+    def _copy(self, node: Node, live: Path, place: Path, how: str | int) -> None:
         place.mkdir()
-        for name, inner in (_names(str(live)) if all_names else self._names.get(node, {})).items():
-            if inner in self._content or (live / name).is_file():
-                (place / name).write_bytes(self._content.get(inner, b""))
-            elif inner in self._names or (live / name).is_dir():
-                self._copy(inner, live / name, place / name, all_names)
+        synced, now = self._names.get(node, {}), _names(str(live))
+        for name in sorted(synced | now):
+            chance = random.Random(f"{how} {live / name}")
+            before, after = synced.get(name), now.get(name)
+            inner = before if how == KEEPS_ITS_WORD else after if how == ALL_NAMES else chance.choice([before, after])
+            if inner in self._content:
+                (place / name).write_bytes(self._content[inner])
+            elif inner in self._names or (inner is not None and inner == after and (live / name).is_dir()):
+                self._copy(inner, live / name, place / name, how)
+            elif inner is not None:
+                (place / name).write_bytes(_torn(live / name if inner == after else None, how, chance))
+
+
+def _torn(file: Path | None, how: str | int, chance: random.Random) -> bytes:
+    """What there is of a content that was not synced."""
+    if file is None or isinstance(how, str):
+        return b""
+    content = file.read_bytes()
+    begin = content[: chance.randrange(len(content) + 1)]
+    return chance.choice([begin, begin + bytes(len(content) - len(begin)), b"", content])
 
 
 def _names(folder: str) -> dict[str, Node]:

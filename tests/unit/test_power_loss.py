@@ -11,6 +11,9 @@ import pyarrow as pa
 import pytest
 
 from deltamerge import disk
+from deltamerge.commands.layout.optimize import Optimize, optimize_table
+from deltamerge.commands.layout.restore import restore_table
+from deltamerge.commands.layout.vacuum import VacuumRequest, vacuum_table
 from deltamerge.disk import SYNC
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.commit.dv_files import with_vector, write_vectors
@@ -18,6 +21,7 @@ from deltamerge.log.commit.transaction import Proposal, commit
 from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.actions import Action, AddFile, CdcFile, DeletionVector, Metadata, Protocol
 from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.values.partitions import encode_path
@@ -30,11 +34,13 @@ from deltamerge.worker.write.feed import change_file_spec
 from deltamerge.worker.write.results import ADD, CHANGE
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
 from deltamerge.worker.write.write import WriteSpec
-from tests.stores.power import Disk
+from tests.faults.upkeep import session
+from tests.stores.power import ALL_NAMES, KEEPS_ITS_WORD, Disk
 from tests.unit.log.building import load, schema_text
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 PROTOCOL = Protocol(3, 7, ("deletionVectors",), ("deletionVectors", "changeDataFeed"))
+DISKS = (KEEPS_ITS_WORD, ALL_NAMES, 1, 2, 3)
 EACH = {"delta.checkpointInterval": "1", "delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
 
 
@@ -48,6 +54,45 @@ def written(batches: Iterator[pa.RecordBatch]) -> list[Action]:
     parts = {row["name"]: dict([row["name"].split("/")[-2].split("=")]) for row in rows if row["name"]}
     added = [AddFile(encode_path(r["name"]), parts[r["name"]], r["size"], r["modified"]) for r in rows if r["kind"] == ADD]
     return [*added, *(CdcFile(encode_path(r["name"]), parts[r["name"]], r["size"]) for r in rows if r["kind"] == CHANGE)]
+
+
+def rewrite(snapshot: Snapshot) -> Snapshot:
+    """Update a row where it is and one that moves to a partition of its own: the file is written again, with change files."""
+    write = write_spec(Path(snapshot.store.url))
+    (path,) = snapshot.files.column("path").to_pylist()
+    file, task = AddFile(path, {"p": "a"}, 1, 1), FileTask(0, path, {"p": pa.scalar("a")}, rows=9)
+    spec = ChangeSpec(write, (ClauseAction("UPDATE", frozenset({"p"})),), {0: task}, feed=change_file_spec(write))
+    hits = {FILE: pa.array([0, 0], pa.int32()), ROW: pa.array([3, 5]), CLAUSE: pa.array([0, 0], pa.int32())}
+    batch = pa.RecordBatch.from_pydict({**hits, "id": pa.array([3, 5], pa.int64()), "p": ["a", "moved"]})
+    done = commit(snapshot, Proposal("MERGE", [file.removed(1), *written(apply_map(spec, batch.schema.names)([batch]))]))
+    after_commit(done.snapshot)
+    return done.snapshot
+
+
+def append(snapshot: Snapshot) -> Snapshot:
+    """Another file of the partition `p=a`."""
+    rows = pa.record_batch([pa.array(range(9)), pa.array(["a"] * 9)], schema=SCHEMA)
+    done = commit(snapshot, Proposal("WRITE", written(write_map(write_spec(Path(snapshot.store.url)))([rows]))))
+    after_commit(done.snapshot)
+    return done.snapshot
+
+
+def optimize(snapshot: Snapshot) -> Snapshot:
+    """Put the files of each partition together."""
+    optimize_table(session(), DeltaLog(snapshot.store), Optimize())
+    return load(LocalStore(snapshot.store.url))
+
+
+def restore(snapshot: Snapshot) -> Snapshot:
+    """Make the first version the newest one."""
+    restore_table(session(), DeltaLog(snapshot.store), version=0)
+    return load(LocalStore(snapshot.store.url))
+
+
+def vacuum(snapshot: Snapshot) -> Snapshot:
+    """Delete all files that the newest version does not name: two versions tell of it."""
+    vacuum_table(session(), DeltaLog(snapshot.store), VacuumRequest(0))
+    return load(LocalStore(snapshot.store.url))
 
 
 def create(root: Path, **options: str) -> Snapshot:
@@ -80,42 +125,66 @@ def change(snapshot: Snapshot, **options: str) -> Snapshot:
     return done.snapshot
 
 
+# Statements one after the other, each with the versions that it makes.
+RUNS = {
+    "vectors, feed, a partition": ((change, 1),),
+    "files written again": ((rewrite, 1),),
+    "upkeep": ((append, 1), (optimize, 1), (restore, 1), (append, 1), (optimize, 1), (vacuum, 2)),
+}
+
+
 class Losses:
     """Looks at what each step leaves: the version that can be read, -1 without a table, and what is wrong with it."""
 
     def __init__(self, root: Path, table: str, place: Path) -> None:
+        self.reported = -1
+        self.ahead = 1
         self.versions: list[int] = []
         self.steps: list[str] = []
         self.wrong: list[str] = []
         self.disk = Disk(root, self.look)
+        self._known: dict[str, bytes] = {}
         self._live, self._table, self._place = root / table, table, place
 
     def look(self, step: str) -> None:
+        """Each version that is left has all its files, is none older than what was reported, and at most `ahead` of it."""
         self.steps.append(step)
-        for all_names in (False, True):
-            place = self._place / f"{len(self.steps)}-{all_names}"
-            self.disk.left(place, all_names)
+        for how in DISKS:
+            place = self._place / f"{len(self.steps)}-{how}"
+            self.disk.left(place, how)
             try:
                 self.versions.append(self._version(place / self._table))
+                assert self.reported <= self.versions[-1] <= self.reported + self.ahead, (self.versions[-1], self.reported)
             except (DeltaMergeError, AssertionError, OSError) as error:
-                self.wrong.append(f"after {step}: {error}")
+                self.wrong.append(f"after {step}, {how}: {error}")
+
+    def report(self, snapshot: Snapshot, ahead: int) -> None:
+        """A version was made; the next statement makes so many."""
+        self.reported, self.ahead = snapshot.version, ahead
+        self.look(f"version {snapshot.version}")
 
     def _version(self, root: Path) -> int:
         log = root / "_delta_log"
-        if not log.exists() or not list(log.glob("*.json")):
+        if not log.exists() or not list(log.glob("0*.json")):
             return -1
         found = load(LocalStore(str(root)))
         for file in found.files.table().to_pylist():
-            assert (root / file["path"]).read_bytes() == (self._live / file["path"]).read_bytes(), file["path"]
+            assert (root / file["path"]).read_bytes() == self._content(file["path"]), file["path"]
             if file["deletionVector"] is not None:
                 name = vector_reference(DeletionVector.from_json(file["deletionVector"]), "")
-                assert (root / name).read_bytes() == (self._live / name).read_bytes(), name
-        for commit_file in sorted(log.glob("*.json")):
+                assert (root / name).read_bytes() == self._content(name), name
+        for commit_file in sorted(log.glob("0*.json")):
             for action in map(json.loads, commit_file.read_text().splitlines()):
                 if "cdc" in action:
                     name = action["cdc"]["path"]
-                    assert (root / name).read_bytes() == (self._live / name).read_bytes(), name
+                    assert (root / name).read_bytes() == self._content(name), name
         return found.version
+
+    def _content(self, name: str) -> bytes:
+        """What a data file held before anybody could delete it."""
+        if name not in self._known:
+            self._known[name] = (self._live / name).read_bytes()
+        return self._known[name]
 
 
 @pytest.fixture
@@ -127,18 +196,20 @@ def losses(tmp_path: Path) -> Iterator[Losses]:
     found.disk.close()
 
 
+@pytest.mark.parametrize("run", RUNS)
 def test_a_loss_of_power_leaves_the_version_before_or_after(
-    losses: Losses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    losses: Losses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str
 ) -> None:
+    statements = RUNS[run]
     with losses.disk.watched(monkeypatch):
-        first = create(tmp_path / "disk/new/folder/t")
-        created = len(losses.versions)
-        change(first)
+        snapshot = create(tmp_path / "disk/new/folder/t")
+        for statement, versions in statements:
+            losses.report(snapshot, versions)
+            snapshot = statement(snapshot)
+        losses.report(snapshot, 0)
     assert losses.wrong == []
-    assert losses.versions == sorted(losses.versions)
-    assert set(losses.versions[:created]) == {-1, 0}
-    assert losses.versions[created - 1] == losses.versions[created] == 0
-    assert losses.versions[-2:] == [1, 1]
+    assert set(losses.versions) == set(range(-1, snapshot.version + 1))
+    assert snapshot.version == sum(versions for _, versions in statements)
 
 
 @pytest.mark.parametrize("left_out", ["_sync", "_sync_names", SYNC])
@@ -148,7 +219,8 @@ def test_what_is_not_synced_is_lost(losses: Losses, tmp_path: Path, monkeypatch:
     if not options:
         monkeypatch.setattr(disk, "_each", lambda sync, paths: None if sync.__name__ == left_out else real(sync, paths))
     with losses.disk.watched(monkeypatch):
-        change(create(tmp_path / "disk/new/folder/t", **options), **options)
-        losses.look("the end")
-    assert losses.wrong or losses.versions[-2:] != [1, 1]
+        first = create(tmp_path / "disk/new/folder/t", **options)
+        losses.report(first, 1)
+        losses.report(change(first, **options), 0)
+    assert losses.wrong
     assert ("fsync" in {step.split()[0] for step in losses.steps}) == (left_out != SYNC)

@@ -175,6 +175,15 @@ def test_a_conflict_leaves_the_table_as_the_winner_made_it(tmp_path: Path) -> No
     assert paths(load(store)) == ["first"]
 
 
+def test_nothing_follows_a_winner_after_which_nobody_here_may_write(tmp_path: Path) -> None:
+    store = create(tmp_path)
+    read = load(store)
+    building.commit(tmp_path, 1, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 8, "writerFeatures": ["invariants"]}})
+    with pytest.raises((UnsupportedTableError, ProtocolChangedError)):
+        commit(read, append("a"))
+    assert not (tmp_path / commit_name(2)).exists()
+
+
 def test_write_serializable_follows_a_blind_append(tmp_path: Path) -> None:
     store = create(tmp_path, properties={"delta.isolationLevel": "WriteSerializable"})
     read = load(store)

@@ -1,0 +1,58 @@
+"""Put each break into a copy of the code, run its tests, and say whether they failed: `python -m tests.mutants [name ..]`.
+
+It ends with an error when the tests of some break passed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.mutants.breaks import BREAKS, Break
+
+ROOT = Path(__file__).parents[2]
+KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "CANNOT RUN"
+_AT_ONCE = 2
+_SECONDS = 120
+
+
+def main(names: list[str]) -> None:
+    """Try the breaks whose names begin with one of these, all of them for none."""
+    chosen = [item for item in BREAKS if not names or item.name.startswith(tuple(names))]
+    started = time.monotonic()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        ends = []
+        for item, end in zip(chosen, pool.map(tried, chosen), strict=True):
+            print(f"{end:10}  {item.path}: {item.name}", flush=True)
+            ends.append(end)
+    print(f"{ends.count(KILLED)} of {len(ends)} killed in {time.monotonic() - started:.0f} s")
+    sys.exit(any(end != KILLED for end in ends))
+
+
+def tried(item: Break) -> str:
+    """How the tests of a break ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = shutil.copytree(ROOT / "src", Path(folder) / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        path = source / "deltamerge" / item.path
+        path.write_text(path.read_text(encoding="utf-8").replace(item.old, item.new), encoding="utf-8")
+        tests = [f"tests/unit/{test}" for test in item.tests.split()]
+        flags = ["-x", "-q", "-p", "no:cacheprovider", "--basetemp", f"{folder}/tests", "--timeout", str(_SECONDS)]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *flags, *tests],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            check=False,
+        )
+    # 1: tests failed, 2: they could not be collected, as a name that the code has lost shows.
+    return {0: SURVIVED, 1: KILLED}.get(done.returncode, BROKEN)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
