@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +18,9 @@ from typer.testing import CliRunner
 from deltamerge.cli import merging, upkeep
 from deltamerge.cli.main import app
 from tests.docs.examples import PLACE, commands_of, run_page, same_output
+
+if TYPE_CHECKING:
+    from tests.stores.server import S3Server
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command-line.md"
@@ -59,6 +62,28 @@ def test_the_page(tmp_path: Path) -> None:
     for command, output in commands:
         found = printed(command.replace(f"{PLACE}/", f"{tmp_path}/"))
         assert output is None or same_output(without_sizes(output), without_sizes(found)), found
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_table_in_a_store(spark: SparkSession, tmp_path: Path, server: S3Server, bucket: str) -> None:
+    pq.write_table(pa.table({"id": [1, 2], "name": ["Ada", "Bob"]}), tmp_path / "customers.parquet")
+    options = " ".join(f"--storage-option {name}={value}" for name, value in {**server.options, "aws_allow_http": "true"}.items())
+    table = f"s3://{bucket}/customers"
+    merge = (
+        f"deltamerge merge --source {tmp_path}/customers.parquet --target {table} --key id --update-all --insert-all {options}"
+    )
+    assert "committed version 1: 2 inserted" in printed(f"{merge} --create")
+    assert "2 updated" in printed(f"{merge} --preview")
+    assert "MERGE" in printed(f"deltamerge history {table} {options}")
+    assert "Bob" in printed(f"deltamerge read {table} {options}")
+    assert "version" in printed(f"deltamerge detail {table} --json {options}")
+    assert "would delete 0 files" in printed(f"deltamerge vacuum {table} --dry-run {options}")
+    assert "files replaced" in printed(f"deltamerge optimize {table} {options}")
+    spark.range(3).coalesce(1).write.parquet(str(tmp_path / "plain"))
+    (file,) = (tmp_path / "plain").glob("*.parquet")
+    server.client.upload_file(str(file), bucket, "plain/numbers.parquet")
+    assert "Converted" in printed(f"deltamerge convert s3://{bucket}/plain {options}")
+    assert "Restored as version" in printed(f"deltamerge restore {table} --version 0 {options}")
 
 
 @pytest.mark.usefixtures("shared")

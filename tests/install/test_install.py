@@ -97,7 +97,7 @@ def merges_a_file(python: Path, folder: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("UNRESOLVED_COLUMN.WITH_SUGGESTION: "), done.stderr
-    assert len(done.stderr.splitlines()) == 2
+    assert len(done.stderr.splitlines()) == 1
     for part in ("committed version 1: 2 inserted", "Preview of version 1: 2 updated", "│ CREATE TABLE │"):
         assert part in done.stdout
 
@@ -110,4 +110,21 @@ def test_connect(wheel: Path, tmp_path: Path, version: str) -> None:
     own = nullcontext({"SPARK_REMOTE": "local[2]"})
     with connect_server() if "client" in pyspark else own as variables:
         done = ran(python, ROOT / "tests" / "install" / "readme.py", tmp_path, **variables)
-    assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stderr
+        if "client" in pyspark:
+            pip(python, "install", "--no-compile", "-c", "constraints.txt", f"{wheel}[cli]")
+            merges_on_a_server(python, tmp_path, variables["SPARK_REMOTE"])
+
+
+def merges_on_a_server(python: Path, folder: Path, remote: str) -> None:
+    """The command line needs no Spark but that of the server."""
+    rows = "import sys, pyarrow as p, pyarrow.parquet as q; q.write_table(p.table({'id': [1, 2]}), sys.argv[1])"
+    assert ran(python, "-c", rows, folder / "rows.parquet").returncode == 0
+    program, target = python.with_name("deltamerge"), folder / "on a server"
+    merged = ("merge", "--source", folder / "rows.parquet", "--target", target, "--key", "id", "--update-all", "--insert-all")
+    done = ran(program, *merged, "--create", "--remote", remote)
+    assert "committed version 1: 2 inserted" in done.stdout, done.stderr
+    assert "2 updated" in ran(program, *merged, "--preview", "--remote", remote).stdout
+    wrong = ran(program, "sql", f"SELECT nothing FROM delta.`{target}`", SPARK_REMOTE=remote)
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (1, 1), wrong.stderr
+    assert wrong.stderr.startswith("UNRESOLVED_COLUMN.WITH_SUGGESTION: ")

@@ -19,7 +19,7 @@ from deltamerge.cli.output import console, say
 from deltamerge.cli.render import error_text
 from deltamerge.cli.upkeep import convert, detail, history, optimize, restore, vacuum
 from deltamerge.errors import CommitStateUnknownError, DeltaMergeError
-from deltamerge.spark.session.jobs import translated
+from deltamerge.spark.session.jobs import read_failure
 from deltamerge.spark.session.quiet import quietly
 
 # The statuses with which the program ends, as docs/command-line.md lists them; 2 is typer's for options that can't be.
@@ -96,7 +96,7 @@ def _status(error: DeltaMergeError) -> int:
 def _told(error: Exception) -> DeltaMergeError:
     """Any error in this library's terms."""
     if isinstance(error, PySparkException) or "Py4J" in type(error).__name__:
-        found = translated(error)
+        found = read_failure(error)  # statements that commit have errors of this library
         error = found
     if isinstance(error, DeltaMergeError):
         return error

@@ -25,11 +25,15 @@ from deltamerge.cli.output import say, show
 from deltamerge.cli.render import rows_view
 from deltamerge.cli.session import session
 from deltamerge.cli.statement import Clauses, condition_of, source_files
+from deltamerge.commands.table.create import CreateTable, Creation, create_table
+from deltamerge.commands.table.definition import TableDefinition
 from deltamerge.display.shown import page_of
 from deltamerge.display.views import Page
-from deltamerge.log.replay.table import open_log
+from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.spark.session.plain import plain_sql
+from deltamerge.spark.session.running import described, operation
+from deltamerge.spark.session.schema import table_schema
 from deltamerge.tables import DeltaTable
 
 _MATCH, _CLAUSES, _MORE = "Source, target, match", "Clauses", "More"
@@ -130,7 +134,7 @@ def merge(
     with session(remote, settings) as spark:
         rows = files.frame(spark, storage)
         if create and not log.exists():
-            _create(spark, log.store.url, rows)
+            _create(spark, log, rows)
         builder = clauses.on(
             DeltaTable.forPath(spark, log.store.url, storage or None).alias("t").merge(rows.alias("s"), condition)
         )
@@ -192,8 +196,9 @@ def read(
         _show_rows(frame if columns is None else _selected(spark, columns, frame), limit, as_json)
 
 
-def _create(spark: Any, path: str, rows: Any) -> None:
-    DeltaTable.createIfNotExists(spark).location(path).addColumns(rows.schema).execute()
+def _create(spark: Any, log: DeltaLog, rows: Any) -> None:
+    definition = TableDefinition(table_schema(rows.schema))
+    create_table(spark, log, CreateTable(definition, Creation.CREATE_IF_NOT_EXISTS, log.store.url), None)
 
 
 def _selected(spark: Any, columns: str, frame: Any) -> Any:
@@ -203,7 +208,9 @@ def _selected(spark: Any, columns: str, frame: Any) -> Any:
 
 
 def _show_rows(frame: Any, limit: int, as_json: bool) -> None:
-    found: pa.Table = frame.limit(limit + 1).toArrow()
+    spark = frame.sparkSession
+    with operation(spark, "query", ""), described(spark, "deltamerge: show rows"):
+        found: pa.Table = frame.limit(limit + 1).toArrow()
     rows = found.slice(0, limit)
     show(lambda: rows_view("", rows), lambda: plain_rows(rows), as_json)
     if found.num_rows > limit:

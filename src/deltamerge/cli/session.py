@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pyspark
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from deltamerge.errors import DeltaMergeError
 
@@ -64,13 +65,13 @@ def find_java() -> str:
 @contextlib.contextmanager
 def session(remote: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A session for the time of a command, stopped afterwards: of the Connect server `remote`, else a local one."""
-    with local_session("deltamerge", conf) if remote is None else _remote_session(remote, conf or {}) as spark:
+    with local_session("deltamerge", conf, says_so=True) if remote is None else _remote_session(remote, conf or {}) as spark:
         yield spark
 
 
 @contextlib.contextmanager
-def local_session(name: str, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A local session for the time of a command, stopped afterwards."""
+def local_session(name: str, conf: Mapping[str, str] | None = None, says_so: bool = False) -> Iterator[Any]:
+    """A local session for the time of a command, stopped afterwards; a terminal `says_so` while it starts."""
     find_java()
     os.environ.pop("SPARK_REMOTE", None)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -79,7 +80,7 @@ def local_session(name: str, conf: Mapping[str, str] | None = None) -> Iterator[
     builder = SparkSession.builder.master("local[*]").appName(name)
     for key, value in {**_SETTINGS, **(conf or {})}.items():
         builder = builder.config(key, value)
-    with _quiet_start():
+    with _quiet_start(says_so):
         spark = builder.getOrCreate()
     try:
         yield spark
@@ -122,13 +123,15 @@ def _reach(remote: str) -> None:
 
 
 @contextlib.contextmanager
-def _quiet_start() -> Iterator[None]:
+def _quiet_start(says_so: bool) -> Iterator[None]:
     """Spark's launcher writes to standard error before any log setting holds; keep that off the screen."""
     saved = os.dup(2)
-    with open(os.devnull, "w") as nowhere:
+    with open(os.devnull, "w") as nowhere, open(saved, "w", closefd=False) as screen:
         os.dup2(nowhere.fileno(), 2)
         try:
-            yield
+            terminal = Console(file=screen)
+            with terminal.status("starting Spark") if says_so and terminal.is_terminal else contextlib.nullcontext():
+                yield
         finally:
             os.dup2(saved, 2)
             os.close(saved)

@@ -22,11 +22,13 @@ from deltamerge.cli.render import changed_rows, history_view
 from deltamerge.cli.session import NoSpark, session
 from deltamerge.commands.layout.restore import restore_table
 from deltamerge.commands.layout.vacuum import CHECKED, VacuumRequest, vacuum_table
+from deltamerge.commands.table.convert import Convert, convert_table
 from deltamerge.commands.table.describe import detail_page, detail_table, history_table
 from deltamerge.display.views import Pairs, counted, grid_of, size_text
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.tables import DeltaTable
+from deltamerge.tables.arguments import partition_schema
 
 
 def _opened(table: str, storage_option: list[str] | None) -> DeltaLog:
@@ -145,7 +147,8 @@ def convert(
     """Make a folder of Parquet files a Delta table, in place."""
     place = _opened(folder, storage_option).store.url
     with session(remote, pairs_of(conf, "--conf")) as spark:
-        DeltaTable.convertToDelta(spark, f"parquet.`{place.replace('`', '``')}`", partitioned_by)
+        request = Convert(("parquet", place), partition_schema(partitioned_by))
+        convert_table(spark, request, pairs_of(storage_option, "--storage-option") or None)
     files = _opened(folder, storage_option).snapshot().files
     pairs = (("table", place), ("files", f"{len(files):,}"), ("size", size_text(files.total_bytes)))
     show(lambda: Pairs("Converted", pairs), lambda: {"location": place, "files": len(files), "bytes": files.total_bytes}, as_json)

@@ -40,7 +40,7 @@ class Operation:
         self._name, self._table, self._told = name, table, told
         self._lock, self._telling = threading.Lock(), threading.RLock()
         self._started = self._began = time.monotonic()
-        self._step = ""
+        self._step = "running"
         self._total = self._done = Amount()
         self._share, self._tasks = 0.0, (0, 0)
         self._poll: Poll | None = None
@@ -105,7 +105,7 @@ class Operation:
             done, now = self._done.at_least(self._total.part(self._share)), time.monotonic()
             found = Progress(self._name, self._table, self._step, done, self._total, *self._tasks, now - self._started)
             share = found.share or 0.0
-            return found if share < _TELLING else replace(found, remaining=(now - self._began) * (1 - share) / share)
+            return found if not _TELLING <= share < 1 else replace(found, remaining=(now - self._began) * (1 - share) / share)
 
     def watch(self, ended: threading.Event) -> None:
         """Tell how far it is until it has ended, if it takes long enough."""
@@ -133,7 +133,9 @@ def current() -> Operation | None:
 
 
 @contextlib.contextmanager
-def operation(name: str, table: str, told: Reported = None, is_allowed: Callable[[], bool] = lambda: True) -> Iterator[None]:
+def operation(
+    name: str, table: str, told: Reported = None, is_allowed: Callable[[bool], bool] = lambda _: True
+) -> Iterator[None]:
     """A statement runs within; one within another is a part of it. `told` is told how far it is, else as `reporter` says.
 
     Raises KeyboardInterrupt when it is stopped.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Protocol
 
-from deltamerge.progress.bars import bar_here
+from deltamerge.progress.bars import TerminalBar, bar_here
 from deltamerge.progress.value import Progress
 
 log = logging.getLogger("deltamerge.progress")
@@ -51,15 +51,15 @@ def checked(to: Reported, what: str) -> Reported:
     raise TypeError(f"{what} must be a function, True, False or None, found to be of type {type(to)!s}")
 
 
-def reporter(given: Reported, is_allowed: Callable[[], bool]) -> Reporter | None:
+def reporter(given: Reported, is_allowed: Callable[[bool], bool]) -> Reporter | None:
     """Who is told: the function that is given, else that of `reporting`, else a bar where there is a place for one and the
-    session allows it. One bar at a time.
+    session allows it, which is told whether it is in a terminal. One bar at a time.
     """
     chosen = _CHOSEN.get() if given is None else given
     if callable(chosen):
         return _Called(chosen)
     make = None if chosen is False else bar_here()
-    if make is None or not is_allowed() or not _ONE_BAR.acquire(blocking=False):
+    if make is None or not is_allowed(make is TerminalBar) or not _ONE_BAR.acquire(blocking=False):
         return None
     return _Freeing(make())
 

@@ -149,7 +149,7 @@ def test_a_terminal_has_one_bar_that_goes(monkeypatch: pytest.MonkeyPatch) -> No
     assert "writing, 0 of 2 files" in text
     assert "another" not in text
     assert text.rstrip().endswith("\x1b[2K")  # the line is wiped out
-    with running("MERGE", "t", None, lambda: False):
+    with running("MERGE", "t", None, lambda in_terminal: not in_terminal):
         found = current()
         assert found is not None
         assert not found.is_watched

@@ -54,14 +54,17 @@ class Convert:
     collects_stats: bool = True
 
 
-def convert_table(spark: Session, request: Convert) -> tuple[DeltaLog, tuple[str, ...]]:
-    """Make version 0 of a table of Parquet files, and return its log, and its name where the catalog has it.
+def convert_table(
+    spark: Session, request: Convert, storage_options: Mapping[str, str] | None = None
+) -> tuple[DeltaLog, tuple[str, ...]]:
+    """Make version 0 of a table of Parquet files, and return its log, and its name where the catalog has it; `storage_options`
+    open an object store.
 
     What is a Delta table already stays as it is. Raises AnalysisError for a name, a folder or files that can't be, and
     CorruptTableError for a file that is no Parquet; nothing is committed then.
     """
     target = convert_target(spark, request.name, request.partitions)
-    table = open_table(spark, target.location)
+    table = open_table(spark, target.location, storage_options)
     if target.is_delta:
         return table, target.name
     if not table.exists():

@@ -162,6 +162,14 @@ def translated(error: Exception) -> DeltaMergeError | AttemptEnded:
     return kind(condition, message, hint=_UNCHANGED)
 
 
+def read_failure(error: Exception) -> DeltaMergeError | AttemptEnded:
+    """`translated`, of a query that would have committed nothing: the hint does not say that nothing was."""
+    found = translated(error)
+    if isinstance(found, DeltaMergeError) and found.hint is not None:
+        found.hint = found.hint.removesuffix(_UNCHANGED).strip() or None
+    return found
+
+
 def refused(condition: str, message: str, parameters: Sequence[str]) -> DeltaMergeError:
     """The error for a row that must not be written, or a file that can't be read."""
     if condition in _FILE_HINTS or condition.startswith(("DELTAMERGE_CORRUPT_", "DELTA_DELETION_VECTOR_")):

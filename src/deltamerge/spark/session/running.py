@@ -30,7 +30,11 @@ def operation(spark: Session, name: str, table: str, told: Reported = None) -> I
 
     Raises KeyboardInterrupt when it is stopped; its jobs are cancelled then.
     """
-    with any_operation(name, table, told, lambda: shows_progress(spark) and not _shows_own(spark)):
+
+    def is_allowed(in_terminal: bool) -> bool:
+        return shows_progress(spark) and not (in_terminal and _shows_own(spark))
+
+    with any_operation(name, table, told, is_allowed):
         yield
 
 
@@ -44,7 +48,7 @@ def shows_progress(spark: Session) -> bool:
 
 
 def _shows_own(spark: Session) -> bool:
-    """Whether Spark shows a bar of its own, as its shell does."""
+    """Whether Spark shows a bar of its own in terminals, on the same line."""
     if is_connect(spark):
         return os.environ.get(_CONNECT_BAR) == "1"
     return setting(spark, _CONSOLE, "false").lower() == "true"
