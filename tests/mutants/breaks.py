@@ -50,7 +50,8 @@ COMMIT = (
     Break(
         "the commit is not read back before it is written",
         "log/commit/transaction.py",
-        "        after = _read_back(current, data)\n        with committing() as note:\n            file = _put(current, data, txn_id)\n",
+        "        after = _read_back(current, data)\n"
+        "        with committing() as note:\n            file = _put(current, data, txn_id)\n",
         "        with committing() as note:\n            file = _put(current, data, txn_id)\n"
         "            after = _read_back(current, data)\n",
         "log/commit/test_transaction.py",
