@@ -87,6 +87,21 @@ def test_what_a_log_may_not_ask_for(
     assert DeltaTable.forPath(spark, str(path)).history(1).first()["version"] == 1
 
 
+@pytest.mark.local
+def test_rows_that_lose_their_column_mapping_are_written_too(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    deltamerge.write(spark.sql("SELECT 1 id, 'x' b"), str(path))
+    deltamerge.sql(spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    deltamerge.sql(spark, f"ALTER TABLE delta.`{path}` ADD CONSTRAINT c CHECK (b <> 'java')")
+    log = path / "_delta_log" / f"{2:020d}.json"
+    log.write_text(log.read_text().replace("b <> 'java'", CODE))
+    for other in log.parent.glob("*.crc"):
+        other.unlink()
+    with pytest.raises(AnalysisError) as caught:
+        DeltaTable.forPath(spark, str(path)).dropFeatureSupport("columnMapping")
+    assert caught.value.condition == "DELTAMERGE_FORBIDDEN_EXPRESSION"
+
+
 @pytest.mark.parametrize(
     ("text", "generated", "check", "default"),
     [

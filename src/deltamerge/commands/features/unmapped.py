@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from deltamerge.commands.rows.request import WriteRequest
 from deltamerge.commands.rows.schema import check_new_schema
-from deltamerge.commands.rows.written import WritePlan, written
+from deltamerge.commands.rows.written import WritePlan, check_rows, written
 from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.conflict import ReadSet, everything
 from deltamerge.log.commit.proposal import Proposal
@@ -52,7 +52,9 @@ def remove_mapping(spark: Session, log: DeltaLog) -> None:
     after = replace(before, metadata=_unmapped(before))
     check_writable(after.protocol, after.metadata, log.store.url)
     with known_settings(spark, SETTINGS):
-        files = written(WritePlan(snapshot_frame(spark, before), before, after, WriteRequest("overwrite")))
+        plan = WritePlan(snapshot_frame(spark, before), before, after, WriteRequest("overwrite"))
+        check_rows(plan)
+        files = written(plan)
     now = int(time.time() * 1000)
     removed = [file.removed(now, data_change=False) for file in add_files(before.files.table())]
     added = [replace(file, data_change=False) for file in files.added]
