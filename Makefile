@@ -16,7 +16,7 @@ MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differe
 DOCS   = .venv/docs
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint oracle oracle-merges oracle-tables mutants bench bench-report bench-log docs clean java
+.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -44,7 +44,7 @@ test-install: java $(READY)
 	$(BIN)/python -m pytest tests/install
 
 test-units: java $(READY)
-	$(BIN)/python -m pytest tests/unit tests/spec
+	$(BIN)/python -m pytest tests/unit tests/spec tests/fuzz
 
 test-store: java $(READY)
 	$(BIN)/python -m pytest tests/e2e --store s3
@@ -62,6 +62,14 @@ oracle-merges: java $(ORACLE)/.ready
 
 oracle-tables: java $(ORACLE)/.ready
 	$(ORACLE)/bin/python -m pytest tests/oracle $(MERGES:%=--ignore=%) -p no:cacheprovider
+
+# Overlapping transactions against a serial model, for a quarter of an hour.
+soak: java $(READY)
+	DELTAMERGE_SOAK=900 $(BIN)/python -m pytest tests/faults/test_histories.py -s
+
+# Each reader of bytes that anybody may have written, for some minutes.
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz $(or $(MINUTES),1)
 
 # Breaks the code in some ninety ways, one at a time: the tests must tell.
 mutants: $(READY)

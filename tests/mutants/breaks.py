@@ -106,13 +106,6 @@ COMMIT = (
         "log/commit/test_unread.py",
     ),
     Break(
-        "a winner's protocol is not looked at",
-        "log/commit/transaction.py",
-        "        if winner.protocol is not None:\n            check_writable",
-        "        if False:\n            check_writable",
-        _CONFLICTS,
-    ),
-    Break(
         "every transaction follows blind appends",
         "log/commit/transaction.py",
         'if level.lower() == "writeserializable" else',

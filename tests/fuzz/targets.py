@@ -1,0 +1,203 @@
+"""What reads bytes that anybody may have written, each with examples to begin with. Only named errors may come out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltamerge.errors import DeltaMergeError
+from deltamerge.log.commit.upkeep import checkpoint
+from deltamerge.log.replay.checkpoint import read_checkpoint
+from deltamerge.log.replay.commit_file import UNPARSABLE, parse_commit
+from deltamerge.log.replay.load import load
+from deltamerge.log.replay.segment import CheckpointFiles, commit_name, is_checkpoint
+from deltamerge.merge.statement.parse import parse_merge
+from deltamerge.protocol.schema.types import arrow_schema, check_supported, parse_schema
+from deltamerge.protocol.table.actions import DeletionVector
+from deltamerge.protocol.table.deletion_vector import deleted_rows, file_of_vectors, vector_reference
+from deltamerge.protocol.values.partitions import parse_partition_values
+from deltamerge.protocol.values.roaring import encode
+from deltamerge.spark.sql.functions import OF_ROWS, forbidden
+from deltamerge.spark.sql.text import parse
+from deltamerge.storage import ObjectInfo
+from deltamerge.storage.local import LocalStore
+from deltamerge.worker.parquet.footer import read_footer
+from deltamerge.worker.parquet.plain import NotSpliceable
+from tests.spec.test_log_fuzz import build
+from tests.unit.log import building
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader of bytes: `run` it on anything; it may raise `expected` errors. `seeds` are read without one."""
+
+    run: Callable[[bytes], object]
+    seeds: Sequence[bytes]
+    expected: tuple[type[Exception], ...] = (DeltaMergeError,)
+
+
+def _table() -> tuple[LocalStore, list[bytes], bytes, ObjectInfo]:
+    """A table's store, its commits, the bytes of a checkpoint, and where that is."""
+    root = Path(tempfile.mkdtemp())
+    log = build(root, 3)
+    store = LocalStore(str(root))
+    commits = [path.read_bytes() for path in sorted(log.glob("0*.json"))]
+    (info,) = (info for info in store.list("_delta_log") if is_checkpoint(info))
+    return store, commits, store.read(info.name), info
+
+
+def _commit() -> Target:
+    store, commits, _, _ = _table()
+    return Target(lambda data: parse_commit(data, ObjectInfo(commit_name(7), len(data), 0, ""), store), commits)
+
+
+def _checkpoint() -> Target:
+    store, _, data, info = _table()
+
+    def run(data: bytes) -> object:
+        (Path(store.url) / info.name).write_bytes(data)
+        return read_checkpoint(store, CheckpointFiles(3, (info,)))
+
+    return Target(run, [data])
+
+
+def _checkpoint_json() -> Target:
+    """A V2 checkpoint in JSON, which lists its files itself, and the pointer to it."""
+    root = Path(tempfile.mkdtemp())
+    store = building.create(root)
+    name = f"_delta_log/{1:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    lines = [{"checkpointMetadata": {"version": 1}}, building.V2, building.metadata(), building.add("a"), building.remove("b")]
+    lines.append({"sidecar": {"path": "x.parquet", "sizeInBytes": 9, "modificationTime": 1}})
+
+    def run(data: bytes) -> object:
+        (root / name).write_bytes(data)
+        return read_checkpoint(store, CheckpointFiles(1, (ObjectInfo(name, len(data), 0, ""),)))
+
+    return Target(run, ["\n".join(map(json.dumps, lines[:count])).encode() for count in (5, 4)])
+
+
+def _pointer() -> Target:
+    root = Path(tempfile.mkdtemp())
+    build(root, 3)
+    store, path = LocalStore(str(root)), root / "_delta_log" / "_last_checkpoint"
+    checkpoint(load(store))
+    good = path.read_bytes()
+
+    def run(data: bytes) -> object:
+        path.write_bytes(data)
+        return load(store)
+
+    return Target(run, [good])
+
+
+def _vector() -> Target:
+    vectors = [encode(np.array([1, 5, 70_000])), encode(np.arange(10, 20)), encode(np.arange(0, 90_000, 2))]
+    data, offsets = file_of_vectors(vectors)
+    sizes = map(len, vectors)
+    places = list(zip(offsets, sizes, (3, 10, 45_000), strict=True))
+
+    def run(data: bytes) -> None:
+        for offset, size, rows in places:
+            vector = DeletionVector("u", "^-aqEH.-t@S}K{vb[*k^", size, rows, offset)
+            with contextlib.suppress(DeltaMergeError):
+                deleted_rows(vector, lambda at, count: data[at : at + count], "f").positions()
+
+    return Target(run, [data])
+
+
+def _descriptor() -> Target:
+    def run(data: bytes) -> object:
+        vector = DeletionVector.from_json(json.loads(data.decode()))
+        vector_reference(vector, "f")
+        return deleted_rows(vector, lambda at, count: b"", "f")
+
+    inline = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", "sizeInBytes": 40}
+    # An action is parsed with errors of these kinds, and a commit names them.
+    return Target(run, [json.dumps({**inline, "cardinality": 6, "offset": None}).encode()], (DeltaMergeError, *UNPARSABLE))
+
+
+def _partitions() -> Target:
+    types = [
+        pa.int32(),
+        pa.float64(),
+        pa.date32(),
+        pa.timestamp("us", "UTC"),
+        pa.timestamp("us"),
+        pa.decimal128(9, 2),
+        pa.bool_(),
+    ]
+
+    def run(data: bytes) -> None:
+        texts = pa.array([data.decode("utf-8", "replace")], pa.string())
+        for type in [*types, pa.bool_(), pa.binary(), pa.string()]:
+            with contextlib.suppress(DeltaMergeError):
+                parse_partition_values(texts, type, "Europe/Berlin")
+
+    return Target(run, [b"1", b"1.5e9", b"2020-02-29", b"2020-02-29 12:30:00.123456", b"true", b"NaN", b"-99999-01-01", b"12.34"])
+
+
+def _footer() -> Target:
+    sink = pa.BufferOutputStream()
+    columns = {"i": pa.array(range(40)), "s": ["x"] * 40, "l": [[1, None]] * 40}
+    pq.write_table(pa.table(columns), sink, row_group_size=16, write_page_index=True)
+    seed = sink.getvalue().to_pybytes()
+    start = len(seed) - 8 - int.from_bytes(seed[-8:-4], "little")
+
+    def run(tail: bytes) -> object:
+        data = seed[:start] + tail
+        return read_footer(lambda count, at: data[at : at + count], len(data))
+
+    return Target(run, [seed[start:]], (DeltaMergeError, NotSpliceable))
+
+
+def _schema() -> Target:
+    def run(data: bytes) -> object:
+        schema = parse_schema(data.decode("utf-8", "replace"))
+        check_supported(schema)
+        return arrow_schema(schema)
+
+    inner = {"type": "map", "keyType": "string", "valueType": "decimal(9,2)", "valueContainsNull": True}
+    types = {"a": "long", "b": inner, "c": {"type": "array", "elementType": "date", "containsNull": True}}
+    return Target(run, [building.schema_text(**types).encode()])
+
+
+def _merge_text() -> Target:
+    texts = [
+        "MERGE INTO delta.`/t` t USING (SELECT 1 id) s ON t.id = s.id WHEN MATCHED AND s.x > 'a' THEN UPDATE SET t.a = s.b",
+        "WITH a AS (SELECT 1) MERGE WITH SCHEMA EVOLUTION INTO t USING a ON a.i <=> t.i WHEN NOT MATCHED THEN INSERT *",
+        "EXPLAIN MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET x = /* y */ 2",
+        "MERGE INTO t USING s ON t.i = s.i WHEN NOT MATCHED THEN INSERT (a, `b c`) VALUES (s.a, CASE WHEN 1 THEN 2 END)",
+    ]
+    return Target(lambda data: parse_merge(data.decode("utf-8", "replace")), [text.encode() for text in texts])
+
+
+def _expression() -> Target:
+    def run(data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        forbidden(text, OF_ROWS)
+        parse(text)
+
+    return Target(run, [b"a > 1 AND upper(b) IN ('x', \"y\") -- c", b"transform(xs, x -> x + 1)[0].y", b"(SELECT 1) = ${a}"])
+
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    "commit": _commit,
+    "checkpoint": _checkpoint,
+    "json checkpoint": _checkpoint_json,
+    "pointer": _pointer,
+    "vector": _vector,
+    "descriptor": _descriptor,
+    "partition value": _partitions,
+    "footer": _footer,
+    "schema": _schema,
+    "merge text": _merge_text,
+    "expression": _expression,
+}
