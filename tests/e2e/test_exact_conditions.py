@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -22,7 +23,7 @@ from deltamerge.spark.expressions.expression import from_user
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.sql.seen import seen
 from deltamerge.tables import DeltaTable
-from deltamerge.worker.scan.holds import holds
+from deltamerge.worker.scan.holds import Sides, holds
 from tests.e2e.tables import conf, content
 
 TYPES = {"a": "bigint", "i": "int", "y": "tinyint", "d": "date", "s": "string", "b": "boolean", "m": "decimal(10,2)"}
@@ -101,7 +102,7 @@ def test_arrow_finds_the_rows_that_spark_finds(spark: SparkSession) -> None:
             *[F.coalesce(F.expr(text), F.lit(False)).alias(str(at)) for at, text in enumerate(part)]
         ).toArrow()
         for at, text in enumerate(part):
-            assert holds(known[text], table).tolist() == spark_says[str(at)].to_pylist(), text
+            assert holds(known[text], Sides(table.num_rows, table)).tolist() == spark_says[str(at)].to_pylist(), text
 
 
 BEYOND = [
@@ -140,11 +141,64 @@ def test_what_is_beyond_the_subset_is_left_to_spark(spark: SparkSession, text: s
     assert compiled(text, schema) is None
 
 
-def test_floats_chars_and_collations_are_left_to_spark(spark: SparkSession) -> None:
-    made = "f double, g float, t timestamp, n timestamp_ntz, c string collate UTF8_LCASE, x struct<y: int>"
+def test_times_and_floats_beside_literals_and_collations_are_left_to_spark(spark: SparkSession) -> None:
+    made = "f double, g float, u timestamp, n timestamp_ntz, c string collate UTF8_LCASE, x struct<y: int>"
     schema = from_spark(spark.createDataFrame([], made).schema)
-    for text in ("f = 1.0", "g > 1", "t > '2024-01-01'", "n IS NULL", "c = 'a'", "x.y = 1"):
+    for text in ("f IN (1.0)", "g > 1", "g = f", "u > '2024-01-01'", "u = n", "c = 'a'", "x.y = 1"):
         assert compiled(text, schema) is None, text
+    for text in ("f = 1.0", "g IS NULL", "u <= u", "n IS NOT NULL"):
+        assert compiled(text, schema) is not None, text
+
+
+NAN, INFINITE = float("nan"), float("inf")
+BOTH: dict[str, tuple[str, list[Any]]] = {
+    **{name: (TYPES[name], VALUES[name]) for name in ("a", "i", "d", "s", "b", "m")},
+    "f": ("double", [0.0, -0.0, 1.5, -1.5, NAN, INFINITE, -INFINITE]),
+    "g": ("float", [0.0, -0.0, 1.5, NAN, -INFINITE]),
+    "u": ("timestamp", [datetime(1582, 10, 4, 1), datetime(2024, 2, 29, 1, 2, 3, 4), datetime(9999, 12, 30)]),
+    "n": ("timestamp_ntz", [datetime(1, 1, 1), datetime(2024, 2, 29, 1, 2, 3, 4), datetime(9999, 12, 30)]),
+}
+
+
+def pair_condition(chance: random.Random, depth: int = 2) -> str:
+    """A random condition about columns of both sides."""
+    if depth and chance.random() < 0.5:
+        parts = [pair_condition(chance, depth - 1) for _ in range(2)]
+        return chance.choice(["({} AND {})", "({} OR {})", "NOT ({} OR {})"]).format(*parts)
+    name = chance.choice(list(BOTH))
+    left, right = chance.sample([f"t.{name}", f"s.{name}"], 2)
+    op = chance.choice(["=", "<=>", "<", "<=", ">", ">=", "<>"])
+    if name in ("a", "i") and chance.random() < 0.3:
+        return f"{left} {op} {chance.choice(['t', 's'])}.{'i' if name == 'a' else 'a'}"
+    if name == "f" and chance.random() < 0.4:
+        return f"{left} {op} {chance.choice(['0', '1.5', '-1.5', '2', '0.1'])}"
+    return chance.choice([f"{left} {op} {right}"] * 3 + [f"{left} IS NULL", f"{left} BETWEEN {right} AND {left}"])
+
+
+@pytest.mark.connect
+def test_arrow_finds_the_pairs_that_spark_finds(spark: SparkSession) -> None:
+    chance = random.Random(os.environ.get("DELTAMERGE_SEED", "pairs"))
+    ddl = ", ".join(f"{name} {type}" for name, (type, _) in BOTH.items())
+    sides = [[tuple(chance.choice([None, *values]) for _, values in BOTH.values()) for _ in range(24)] for _ in "ts"]
+    target, source = (spark.createDataFrame(rows, ddl) for rows in sides)
+    schema = from_spark(target.schema)
+    tables = [frame.toArrow().cast(arrow_schema(schema)) for frame in (target, source)]
+    pairs = [(row, row * 7 % 24) for row in range(24)] + [(row, row * 5 % 24) for row in range(24)]
+    chosen = [table.take([pair[side] for pair in pairs]) for side, table in enumerate(tables)]
+    rows = Sides(len(pairs), *chosen)
+    numbered = [spark.createDataFrame(rows.append_column("at", pa.array(range(len(pairs))))) for rows in chosen]
+    both = numbered[0].alias("t").join(numbered[1].alias("s"), F.expr("t.at = s.at"))
+    texts = list({pair_condition(chance) for _ in range(int(os.environ.get("DELTAMERGE_CONDITIONS", "120")))})
+    scope = Scope(schema, schema, "t", "s")
+    known = [exact_condition(from_user(text).tree, scope) for text in texts]
+    for start in range(0, len(texts), 100):
+        part = texts[start : start + 100]
+        columns = [F.coalesce(F.expr(text), F.lit(False)).alias(str(at)) for at, text in enumerate(part)]
+        said = both.select(F.col("t.at").alias("at"), *columns).orderBy("at").toArrow()
+        for at, text in enumerate(part):
+            found = known[start + at]
+            assert found is not None, text
+            assert holds(found, rows).tolist() == said[str(at)].to_pylist(), text
 
 
 @pytest.mark.parametrize(

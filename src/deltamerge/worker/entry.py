@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltamerge.budgets import Budgets
 from deltamerge.protocol.values.distinct import distinct
 from deltamerge.protocol.values.roaring import decode, encode
-from deltamerge.worker.join.clauses import changed_rows
+from deltamerge.worker.join.changes import inserted
 from deltamerge.worker.join.hash_join import ChangesByFile, HashJoin, HashJoinSpec, target_rows
 from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.join.partitioning import Partitioning, partitioned
@@ -303,13 +303,13 @@ def insert_map(
 ) -> Iterator[pa.RecordBatch]:
     """Numbers of bins of a source's files in; result rows out: of each bin the rows at `positions` are inserted."""
 
-    def inserted(number: int) -> Iterator[pa.RecordBatch]:
-        assert spec.inserts is not None
+    def of_bin(number: int) -> Iterator[pa.RecordBatch]:
         chosen = np.sort(np.concatenate([decode(part).positions() for part in positions[number]]))
         for rows in rows_at(source, number, chosen):
-            yield from changed_rows(spec.inserts, spec.changes, rows.num_rows, {"source": rows}).to_batches()
+            for changed, _ in inserted(spec.inserts, spec.changes, rows, np.arange(rows.num_rows)):
+                yield from changed.to_batches()
 
-    yield from apply_changes(change, (rows for number in _numbers(batches) for rows in inserted(number)), 0)
+    yield from apply_changes(change, (rows for number in _numbers(batches) for rows in of_bin(number)), 0)
 
 
 @arrow_map

@@ -1,7 +1,7 @@
 """The broadcast: the collected source is matched with the files' rows, and the changed rows are made in the driver.
 
-A column that is copied as it is, from the source or from the target, never leaves Arrow; all other expressions are Spark's to
-evaluate.
+A column that is copied as it is, from the source or from the target, never leaves Arrow, nor do expressions that Arrow evaluates
+just as Spark does; all others are Spark's to evaluate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.merge.execute.identity_values import with_identity_values
-from deltamerge.merge.execute.known_values import known_values
 from deltamerge.merge.execute.match import MatchedRows, match
 from deltamerge.merge.execute.multiple_matches import multiple_matches
 from deltamerge.merge.execute.sink import repeated_positions, write_changes
@@ -26,12 +25,15 @@ from deltamerge.merge.plan.program import CompiledClause, Program, copied
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import StructType, arrow_schema
+from deltamerge.protocol.values.condition import Condition, names_in
 from deltamerge.protocol.values.widths import repeated_bytes
 from deltamerge.spark.expressions.expression import Expression, tells_time
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.stages.evaluate import HOLDS, NUMBER, Question, about_pairs, about_rows, answers
-from deltamerge.worker.join.clauses import change_schema, changed_rows
+from deltamerge.worker.join.clauses import asked_columns, change_schema, changed_rows, chosen_rows
+from deltamerge.worker.join.computed import computed_values
 from deltamerge.worker.join.matching import Indices
+from deltamerge.worker.scan.holds import Sides, holds
 from deltamerge.worker.scan.outcomes import NotEvaluable, NotThisWay, TooLarge
 from deltamerge.worker.scan.scan import FILE, ROW
 
@@ -74,7 +76,8 @@ def _needed_target(logical: LogicalPlan) -> StructType:
 @dataclass(frozen=True)
 class _Rows:
     """Some `count` rows that clauses of one kind are about: as they are in the `target`, with their positions, None for new ones;
-    the `source` row of each, if any; and what Spark is asked of them, if it has to be, or what is `known` without it.
+    the `source` row of each, if any; and what Spark is asked of them, or what is `known` without it: for each clause the rows
+    that it changes, and their values that are no copies.
     """
 
     clauses: Sequence[CompiledClause]
@@ -82,7 +85,7 @@ class _Rows:
     target: pa.Table | None
     source: Indices | None
     question: Question | None = None
-    known: pa.Table | None = None
+    known: Sequence[tuple[Indices, pa.Table | None]] | None = None
 
 
 def _changes(work: Work, matched: MatchedRows) -> pa.Table | NotThisWay:
@@ -92,6 +95,11 @@ def _changes(work: Work, matched: MatchedRows) -> pa.Table | NotThisWay:
     parts: list[pa.Table] = []
     groups: list[_Rows] = []
     clauses: Sequence[CompiledClause] = program.of(ClauseKind.MATCHED)
+    if condition is not None and work.logical.condition is not None:
+        holding = _holding(work, matched, work.logical.condition)
+        if not isinstance(holding, MatchedRows):
+            return holding
+        matched, condition = holding, None
     if condition is not None and len(matched.source):
         apart = _ask_time_apart(program)
         if apart and tells_time(condition):
@@ -100,11 +108,11 @@ def _changes(work: Work, matched: MatchedRows) -> pa.Table | NotThisWay:
         if not isinstance(pairs, _Rows):
             return pairs
         assert pairs.question is not None
-        found = answers([pairs.question])
-        if not isinstance(found, list):
-            return found
-        matched = matched.only(np.flatnonzero(found[0][HOLDS].to_numpy()))
-        parts += _changed(work, pairs, found[0], schema)
+        said = answers([pairs.question])
+        if not isinstance(said, list):
+            return said
+        matched = matched.only(np.flatnonzero(said[0][HOLDS].to_numpy()))
+        parts += _changed(work, pairs, said[0], schema)
         clauses = clauses if apart else ()
     if clauses and len(matched.source):
         pairs = _pairs(work, matched, clauses, None)
@@ -120,7 +128,7 @@ def _changes(work: Work, matched: MatchedRows) -> pa.Table | NotThisWay:
         return found
     answer_of = iter(found)
     for group in groups:
-        parts += _changed(work, group, group.known if group.question is None else next(answer_of), schema)
+        parts += _changed(work, group, None if group.question is None else next(answer_of), schema)
     changes = pa.concat_tables(parts) if parts else schema.empty_table()
     return changes if changes.nbytes <= work.budgets.changed_bytes else _too_large(work, "the changed rows take")
 
@@ -142,18 +150,20 @@ def _pairs(
     assert source is not None
 
     def is_too_large(of_source: Sequence[str], of_target: Sequence[str]) -> bool:
-        sides = ((source.select(of_source), matched.source), (matched.scanned.select(of_target), matched.row))
-        return sum(repeated_bytes(table, rows) for table, rows in sides) > work.budgets.changed_bytes
+        return _bytes(work, matched, of_source, of_target) > work.budgets.changed_bytes
 
     if is_too_large(copied(clauses, "source"), copied(clauses, "target")):
         return _too_large(work, "what the matched rows copy takes")
     rows = _Rows(clauses, len(matched.source), matched.target, matched.source)
+    programs = [compiled.program for compiled in clauses]
+    asked_of_source, asked_of_target = asked_columns(programs, "source"), asked_columns(programs, "target")
+    if is_too_large(asked_of_source, asked_of_target):
+        return _too_large(work, "what the clauses ask for takes")
+    if condition is None and all(compiled.in_arrow for compiled in clauses):
+        known = _known(clauses, _sides(work, matched, asked_of_source, asked_of_target))
+        if known is not None:
+            return replace(rows, known=known)
     used = [*([condition] if condition else []), *(e for compiled in clauses for e in compiled.expressions)]
-    if not used and len(clauses) <= 1:
-        return rows
-    known = None if condition is not None or len(clauses) > 1 else _known(clauses[0], matched)
-    if known is not None:
-        return replace(rows, known=known)
     of_source, of_target = scope.source.select(scope.used(used, "source")), scope.target.select(scope.used(used, "target"))
     if is_too_large(of_source.names, of_target.names):
         return _too_large(work, "what Spark evaluates takes")
@@ -171,65 +181,101 @@ def _pairs(
     )
 
 
-def _known(compiled: CompiledClause, matched: MatchedRows) -> pa.Table | None:
-    """The clause that changes each pair, and its values, where Arrow makes them as Spark does; else None."""
-    found = known_values(compiled.exact, matched.target) if compiled.exact else None
-    number = pa.repeat(pa.scalar(compiled.clause.number, pa.int32()), len(matched.row))
-    return None if found is None else found.append_column(NUMBER, number)
+def _sides(work: Work, matched: MatchedRows, of_source: Sequence[str], of_target: Sequence[str]) -> Sides:
+    """Some columns of the matched pairs."""
+    assert work.source.collected is not None
+    source = work.source.collected.select(of_source).take(pa.array(matched.source))
+    return Sides(len(matched.source), matched.target.select(of_target), source)
+
+
+def _holding(work: Work, matched: MatchedRows, condition: Condition) -> MatchedRows | NotThisWay:
+    """The pairs for which a condition is true that Arrow evaluates."""
+    of_source, of_target = sorted(names_in(condition, "source")), sorted(names_in(condition, "target"))
+    if _bytes(work, matched, of_source, of_target) > work.budgets.changed_bytes:
+        return _too_large(work, "what the search condition asks for takes")
+    return matched.only(np.flatnonzero(holds(condition, _sides(work, matched, of_source, of_target))))
+
+
+def _bytes(work: Work, matched: MatchedRows, of_source: Sequence[str], of_target: Sequence[str]) -> int:
+    """The bytes of some columns of the matched pairs."""
+    assert work.source.collected is not None
+    sides = ((work.source.collected.select(of_source), matched.source), (matched.scanned.select(of_target), matched.row))
+    return sum(repeated_bytes(table, rows) for table, rows in sides)
+
+
+def _known(clauses: Sequence[CompiledClause], rows: Sides) -> Sequence[tuple[Indices, pa.Table | None]] | None:
+    """For each clause the rows that it changes, and its values that are no copies, made in Arrow; None where a number exceeds its
+    type.
+    """
+    found = []
+    for compiled, chosen in zip(clauses, chosen_rows([compiled.program for compiled in clauses], rows), strict=True):
+        computed = compiled.program.computed
+        values = computed_values(computed, rows.take(chosen)) if computed else None
+        if computed and values is None:
+            return None
+        found.append((chosen, values))
+    return found
 
 
 def _unmatched(work: Work, alone: Indices, clauses: Sequence[CompiledClause]) -> _Rows:
     """The source rows without a match, which NOT MATCHED clauses insert."""
     assert work.source.collected is not None
     scope = work.logical.resolved.scope.source_alone
-    question = _about(work, scope, (scope.source_alias, scope.source, work.source.collected), alone, clauses)
-    return _Rows(clauses, len(alone), None, alone, question)
+    asked = asked_columns([compiled.program for compiled in clauses], "source")
+    sides = Sides(len(alone), None, work.source.collected.select(asked).take(pa.array(alone)))
+    rows = _Rows(clauses, len(alone), None, alone)
+    return _decided(work, rows, scope, (scope.source_alias, scope.source, work.source.collected), alone, sides)
 
 
 def _by_source(work: Work, matched: MatchedRows, clauses: Sequence[CompiledClause]) -> _Rows:
     """The target rows without a match, which NOT MATCHED BY SOURCE clauses change; their expressions see the target alone."""
     scope, alone = work.logical.resolved.scope.target_alone, matched.without_source
-    question = _about(work, scope, (scope.target_alias, scope.target, matched.scanned), alone, clauses)
-    rows = matched.scanned.select([*copied(clauses, "target"), FILE, ROW]).take(pa.array(alone))
-    return _Rows(clauses, len(alone), rows, None, question)
+    asked = asked_columns([compiled.program for compiled in clauses], "target")
+    sides = Sides(len(alone), matched.scanned.select(asked).take(pa.array(alone)))
+    target = matched.scanned.select([*copied(clauses, "target"), FILE, ROW]).take(pa.array(alone))
+    rows = _Rows(clauses, len(alone), target, None)
+    return _decided(work, rows, scope, (scope.target_alias, scope.target, matched.scanned), alone, sides)
 
 
-def _about(
-    work: Work, scope: Scope, side: tuple[str, StructType, pa.Table], alone: Indices, clauses: Sequence[CompiledClause]
-) -> Question | None:
-    """What Spark must be asked of those rows of one side that have no match; None when nothing."""
+def _decided(
+    work: Work, rows: _Rows, scope: Scope, side: tuple[str, StructType, pa.Table], alone: Indices, sides: Sides
+) -> _Rows:
+    """Rows of one side without a match, with what clauses make of them, known in Arrow or to be asked of Spark."""
+    known = _known(rows.clauses, sides) if all(compiled.in_arrow for compiled in rows.clauses) else None
+    if known is not None or not len(alone):
+        return replace(rows, known=known)
     alias, schema, table = side
-    used = [expression for compiled in clauses for expression in compiled.expressions]
-    if not len(alone) or not (used or len(clauses) > 1):
-        return None
+    used = [expression for compiled in rows.clauses for expression in compiled.expressions]
     columns = schema.select(scope.used(used, "source" if schema is scope.source else "target"))
-    rows = (alias, columns, table.select(columns.names).take(pa.array(alone)))
-    queries = [compiled.query for compiled in clauses]
-    return about_rows(work.spark, rows, len(alone), queries, to_spark(work.logical.resolved.schema))
+    asked = (alias, columns, table.select(columns.names).take(pa.array(alone)))
+    queries = [compiled.query for compiled in rows.clauses]
+    return replace(rows, question=about_rows(work.spark, asked, len(alone), queries, to_spark(work.logical.resolved.schema)))
 
 
 def _changed(work: Work, rows: _Rows, answer: pa.Table | None, schema: pa.Schema) -> list[pa.Table]:
     """The rows that clauses change, a table for each clause."""
+    decided = rows.known or ()
     if answer is not None:
         numbers = np.asarray(pc.fill_null(answer[NUMBER], -1).to_numpy(), np.int64)
-    else:
-        numbers = np.full(rows.count, rows.clauses[0].clause.number if rows.clauses else -1, np.int64)
-    chosen = ((compiled, np.flatnonzero(numbers == compiled.clause.number)) for compiled in rows.clauses)
-    return [_changed_by(work, compiled, rows, answer, indices, schema) for compiled, indices in chosen if len(indices)]
+        chosen = [np.flatnonzero(numbers == compiled.clause.number) for compiled in rows.clauses]
+        decided = [
+            (own, answer.select(compiled.program.columns("evaluated")).take(pa.array(own)))
+            for compiled, own in zip(rows.clauses, chosen, strict=True)
+        ]
+    of_clauses = zip(rows.clauses, decided, strict=True) if decided else ()
+    return [_changed_by(work, compiled, rows, values, own, schema) for compiled, (own, values) in of_clauses if len(own)]
 
 
 def _changed_by(
-    work: Work, compiled: CompiledClause, rows: _Rows, answer: pa.Table | None, chosen: Indices, schema: pa.Schema
+    work: Work, compiled: CompiledClause, rows: _Rows, values: pa.Table | None, chosen: Indices, schema: pa.Schema
 ) -> pa.Table:
-    """The chosen rows as one clause changes them."""
+    """The chosen rows as one clause changes them, by the `values` that are no copies."""
     program = compiled.program
-    sides, files, positions = {}, None, None
+    sides, files, positions = {"evaluated": values}, None, None
     if rows.target is not None:
         own = rows.target.select([*program.columns("target"), FILE, ROW]).take(pa.array(chosen))
         sides["target"], files, positions = own, own[FILE].to_numpy(), own[ROW].to_numpy()
     if rows.source is not None:
         assert work.source.collected is not None
         sides["source"] = work.source.collected.select(program.columns("source")).take(pa.array(rows.source[chosen]))
-    if answer is not None:
-        sides["evaluated"] = answer.select(program.columns("evaluated")).take(pa.array(chosen))
     return changed_rows(program, schema, len(chosen), sides, files, positions)

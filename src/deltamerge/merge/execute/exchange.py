@@ -13,19 +13,19 @@ import pyarrow.compute as pc
 from deltamerge.log.commit.transaction import delete_quietly
 from deltamerge.merge.execute.work import Changed, Work
 from deltamerge.merge.plan.physical import Exchange, Reader
-from deltamerge.merge.plan.program import Program
 from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.progress.operation import begin
 from deltamerge.progress.value import Amount
 from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import attempt as attempted
+from deltamerge.spark.session.settings import pads_chars
 from deltamerge.spark.source.parquet_files import shares
 from deltamerge.spark.stages.exchange.frames import hash_joined, inserted_rows, partitioned_files, partitioned_rows, range_joined
 from deltamerge.spark.stages.exchange.shuffle import partition_keys
 from deltamerge.spark.stages.target import data_store, scan_spec
 from deltamerge.spark.stages.writing import RESULT_TYPE
-from deltamerge.worker.join.clauses import ClauseProgram
+from deltamerge.worker.join.clauses import ClauseProgram, needed_columns
 from deltamerge.worker.join.hash_join import HashJoinSpec
 from deltamerge.worker.join.partitioning import Partitioning
 from deltamerge.worker.join.range_join import JoinSpec
@@ -68,12 +68,14 @@ def _jobs(work: Work, attempt: Exchange) -> _Jobs:
     """What each job does. A preview shows rows with their values, so that it sends all columns, and needs no second job."""
     program, resolved = work.logical.program, work.logical.resolved
     matched, inserts, by_source = (
-        _program_of(program, kind) for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED, ClauseKind.BY_SOURCE)
+        tuple(compiled.program for compiled in program.of(kind))
+        for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED, ClauseKind.BY_SOURCE)
     )
-    keys = {pair.target for pair in work.logical.pairs}
+    read = {pair.target for pair in work.logical.pairs} | set(needed_columns((*matched, *by_source), "target"))
     known = resolved.snapshot.schema
+    schema = known.select([name for name in known.names if name in read])
     join = JoinSpec(
-        scan_spec(resolved.snapshot, known.select([name for name in known.names if name in keys]), None),
+        scan_spec(resolved.snapshot, schema, None, padded=pads_chars(work.spark, schema)),
         tuple((pair.target, pair.source) for pair in work.logical.pairs),
         attempt.key,
         attempt.ranges,
@@ -89,28 +91,22 @@ def _jobs(work: Work, attempt: Exchange) -> _Jobs:
         return _Jobs(join, together)
     second = replace(join, inserts=inserts or matched)
     if attempt.update_as_delete_insert:
-        assert matched is not None
         clauses = list(together.clauses)
-        clauses[matched.number] = ClauseAction("delete")
+        clauses[matched[0].number] = ClauseAction("delete")
         together = replace(together, clauses=tuple(clauses))
-        matched = ClauseProgram(matched.number)
-    sets = [] if matched is None else [column for column in join.written if column.name in matched.values]
+        matched = (ClauseProgram(matched[0].number),)
+    sets = [column for column in join.written if any(column.name in program.values for program in matched)]
     first = replace(join, matched=matched, written=pa.schema(sets), positions_only=True)
     if attempt.update_as_delete_insert:
         return _Jobs(replace(first, update_as_delete_insert=True), together, second, work.change)
     return _Jobs(first, work.change, second, work.change)
 
 
-def _program_of(program: Program, kind: ClauseKind) -> ClauseProgram | None:
-    """The programme of the only clause about one kind of rows."""
-    return next((compiled.program for compiled in program.of(kind)), None)
-
-
 def _sent(work: Work, attempt: Exchange, jobs: _Jobs) -> Frame:
     """The rows of the source on their way, and what becomes of them; result rows."""
     budgets, files = work.budgets, attempt.ranges.files
     inserters = 0
-    if jobs.join.inserts is not None:
+    if jobs.join.inserts:
         inserters = int(max(1, min(budgets.insert_tasks, work.source.bytes // budgets.exchange_insert_task_bytes)))
     writers = tuple(partition_keys(len(files) + inserters))
     if not attempt.hash_tasks:
@@ -156,10 +152,8 @@ def _with_second_job(
         return inserted
     tables = [found, inserted]
     if jobs.join.update_as_delete_insert:
-        assert jobs.join.matched is not None
-        assert jobs.second.inserts is not None
         twice = np.zeros(len(counts), np.int64)  # updated rows were counted when they were deleted
-        twice[jobs.second.inserts.number] = -counts[jobs.join.matched.number]
+        twice[jobs.second.inserts[0].number] = -counts[jobs.join.matched[0].number]
         tables.append(pa.Table.from_batches([result_batch([{"kind": COUNTS, "counts": twice.tolist()}])]))
     return Changed(pa.concat_tables(tables))
 

@@ -72,8 +72,8 @@ def match(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | Not
     Where NOT MATCHED BY SOURCE clauses may change them, target rows without a match are there, too.
     """
     files, budgets, others = work.files, work.budgets, work.logical.by_source
-    if work.logical.condition is not None:
-        return _true_for(work, work.logical.condition, columns, most_bytes)
+    if work.logical.target_condition is not None:
+        return _true_for(work, work.logical.target_condition, columns, most_bytes)
     assert files.lookup is not None
     assert files.key_ids is not None
     keys = set(files.lookup.columns)

@@ -12,7 +12,7 @@ from deltamerge.merge.execute.work import Changed, Work
 from deltamerge.merge.plan.physical import RemoveFiles
 from deltamerge.protocol.schema.types import arrow_type
 from deltamerge.protocol.values.condition import names_in
-from deltamerge.worker.scan.holds import holds
+from deltamerge.worker.scan.holds import Sides, holds
 from deltamerge.worker.scan.outcomes import NotEvaluable, NotThisWay
 from deltamerge.worker.scan.scan import FILE, FileTask
 from deltamerge.worker.write.results import COUNTS, RESULT_SCHEMA, TOUCHED, result_batch
@@ -20,13 +20,13 @@ from deltamerge.worker.write.results import COUNTS, RESULT_SCHEMA, TOUCHED, resu
 
 def remove_files(work: Work, attempt: RemoveFiles) -> Changed | NotThisWay:
     """Remove the files for whose partition the condition is true; NotEvaluable where statistics don't count the rows of one."""
-    condition = work.logical.condition
+    condition = work.logical.target_condition
     assert condition is not None
     schema = work.files.snapshot.schema
     columns = {FILE: pa.array([task.file for task in work.tasks], pa.int32())}
     for field in schema.select(sorted(names_in(condition))):
         columns[field.name] = pa.array([task.partition[field.name] for task in work.tasks], arrow_type(field.type))
-    chosen = [work.tasks[at] for at in np.flatnonzero(holds(condition, pa.table(columns)))]
+    chosen = [work.tasks[at] for at in np.flatnonzero(holds(condition, Sides(len(work.tasks), pa.table(columns))))]
     counts = [_living_rows(task) for task in chosen]
     if any(count is None for count in counts):
         return NotEvaluable("the statistics of a file don't say how many rows it has")

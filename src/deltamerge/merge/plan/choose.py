@@ -36,6 +36,7 @@ from deltamerge.spark.source.evaluate import Reading, ReadingStep
 from deltamerge.spark.source.facts import Evaluation, SourceFacts
 from deltamerge.spark.source.inspect import is_overestimated
 from deltamerge.spark.stages.target import null_free
+from deltamerge.worker.join.clauses import ClauseProgram, needed_columns
 from deltamerge.worker.scan.bloom import hashable
 
 _WHOLE_ROWS = "constraints and generated columns are evaluated over whole rows"
@@ -132,7 +133,7 @@ def _broadcasts(logical: LogicalPlan, facts: Facts, budgets: Budgets, exchanged:
         return _asked(logical)
     if logical.resolved.constraints:
         return _WHOLE_ROWS
-    by_condition = logical.condition is not None and logical.by_source is None
+    by_condition = logical.target_condition is not None and logical.by_source is None
     if by_condition and source.evaluation is Evaluation.COLLECTED and source.rows == 1:
         if files.bytes > budgets.condition_bytes:
             return f"the files have {_size(files.bytes)}, in which the condition may be true for more rows than the driver takes"
@@ -265,23 +266,23 @@ def _exchange_blocker(logical: LogicalPlan, budgets: Budgets) -> str | None:
 
 
 def _clause_blocker(compiled: CompiledClause) -> str | None:
+    if compiled.in_arrow:
+        return None
     clause = compiled.clause
-    if clause.condition is not None:
-        return "a clause has a condition"
-    if clause.kind is ClauseKind.BY_SOURCE and clause.action is not Action.DELETE:
-        return "a NOT MATCHED BY SOURCE clause updates"
-    for column, origin in compiled.program.values.items():
-        if origin is not None and origin.side != "source":
-            return f"the value of {column} is no column of the source"
-    return None
+    if clause.condition is not None and compiled.program.condition is None:
+        return f"Spark must evaluate the condition {clause.condition.text}"
+    evaluated = ", ".join(compiled.evaluated)
+    return f"Spark must evaluate the value of {evaluated}"
 
 
 def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Layouts, hash_tasks: int) -> Exchange:
     """The exchange by the best layout, as it is if workers read the source, and few of its columns are sent if that is enough."""
     layout, program = layouts.best, logical.program
-    matched, inserts = (next(iter(program.of(kind)), None) for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED))
-    needed = {pair.source for pair in logical.pairs} | set(matched.program.columns("source") if matched else ())
-    few = inserts is not None and 2 * len(needed) <= len(inserts.program.columns("source"))
+    matched, inserts = (
+        [compiled.program for compiled in program.of(kind)] for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED)
+    )
+    needed = {pair.source for pair in logical.pairs} | set(needed_columns(matched, "source"))
+    few = bool(inserts) and 2 * len(needed) <= len(needed_columns(inserts, "source"))
     as_delete_insert = bool(hash_tasks and facts.source.files) and _updates_whole_rows(logical, matched, inserts)
     key_only = sorted(pair.source for pair in logical.pairs) if as_delete_insert else sorted(needed) if few else []
     if not hash_tasks:
@@ -292,20 +293,23 @@ def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Lay
     return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, hash_tasks, tuple(key_only), as_delete_insert)
 
 
-def _updates_whole_rows(logical: LogicalPlan, matched: CompiledClause | None, inserts: CompiledClause | None) -> bool:
+def _updates_whole_rows(logical: LogicalPlan, matched: Sequence[ClauseProgram], inserts: Sequence[ClauseProgram]) -> bool:
     """Whether an updated row is a whole source row, and nothing ties it to its place: it may be deleted, and inserted
     elsewhere.
     """
     after = logical.resolved.after
+    programs = (*matched, *inserts)
     if (
-        matched is None
+        len(matched) != 1
+        or len(inserts) > 1
+        or not all(program.only_copies for program in programs)
         or logical.feed
         or tracking_columns(after.protocol, after.metadata) is not None
         or clustering_columns(after)
     ):
         return False
-    values = matched.program.values
-    return values.keys() == set(logical.resolved.schema.names) and (inserts is None or inserts.program.values == values)
+    names = set(logical.resolved.schema.names)
+    return all(program.values.keys() == names and program.values == matched[0].values for program in programs)
 
 
 def _no_hash(exchange: Exchange, layouts: Layouts, source: SourceFacts, budgets: Budgets) -> str | None:

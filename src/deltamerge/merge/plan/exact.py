@@ -1,7 +1,8 @@
-"""Search conditions that Arrow evaluates exactly as Spark does, as far as they are about the target alone.
+"""Conditions that Arrow evaluates exactly as Spark does.
 
-The subset: comparisons of a column with a literal or another column of its type, IN, BETWEEN, IS NULL, `%` by a literal, AND, OR
-and NOT, over whole numbers, dates, booleans, texts without a collation, and decimals. What is not surely within it is Spark's.
+The subset: comparisons of a column with a literal or another column of its type, of either side, IN, BETWEEN, IS NULL, `%` by a
+literal, AND, OR and NOT, over whole numbers, dates, booleans, texts without a collation, decimals and doubles; of timestamps and
+floats columns with columns. What is not surely within it is Spark's.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from deltamerge.merge.plan.literals import COMPARISONS, FLIPPED, literal_of, plain_column
+from deltamerge.merge.plan.literals import COMPARISONS, FLIPPED, literal_of, plain_field
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.values.condition import (
@@ -28,12 +29,12 @@ from deltamerge.protocol.values.condition import (
 )
 
 _WHOLE = ("byte", "short", "integer", "long")
-_COMPARED = (*_WHOLE, "date", "boolean", "string")
+_COMPARED = ("date", "boolean", "string", "double", "float", "timestamp", "timestamp_ntz")
 _LONG = PrimitiveType("long")
 
 
 def exact_condition(node: exp.Expression | None, scope: Scope) -> Condition | None:
-    """A condition about the target as Arrow evaluates it; None where that may differ from what Spark makes of it."""
+    """A condition as Arrow evaluates it; None where that may differ from what Spark makes of it."""
     found = None if node is None else _affirmed(node, scope)
     return Negation(found) if found is not None and node is not None and node.args.get("negate") else found
 
@@ -89,7 +90,7 @@ def _comparison(left: exp.Expression, op: Operator, right: exp.Expression, scope
 
 def _among(node: exp.In, scope: Scope) -> Condition | None:
     found = _operand(node.this, scope)
-    if found is None:
+    if found is None or found[1].name == "double":
         return None
     values = [literal_of(value, found[1]) for value in node.expressions]
     if any(value is None for value in values):
@@ -107,11 +108,10 @@ def _operand(node: exp.Expression, scope: Scope) -> tuple[Operand, PrimitiveType
         if found is None or not isinstance(found[0], Column) or found[1] != _LONG or divisor is None or divisor.as_py() < 1:
             return None
         return Remainder(found[0], divisor.as_py()), _LONG
-    path = plain_column(node, scope)
-    field = scope.target.find(path[0], case_sensitive=True) if path else None
-    if field is None or not isinstance(field.type, PrimitiveType):
+    known = plain_field(node, scope)
+    if known is None or not isinstance(known[1].type, PrimitiveType):
         return None
-    type = field.type
+    (side, field), type = known, known[1].type
     if type.name in _WHOLE:
-        return Column(field.name), _LONG
-    return (Column(field.name), type) if type.name in _COMPARED or type.decimal else None
+        return Column(field.name, side), _LONG
+    return (Column(field.name, side), type) if type.name in _COMPARED or type.decimal else None

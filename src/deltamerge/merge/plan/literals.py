@@ -1,4 +1,4 @@
-"""Comparisons of a target column with literals, as predicates for data skipping.
+"""Comparisons of a target column with literals, as predicates for data skipping; plain columns and literals.
 
 Only what surely compares values of the column's own type is taken; the rest says nothing.
 """
@@ -14,7 +14,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from deltamerge.merge.resolve.scope import Scope
-from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
+from deltamerge.protocol.schema.types import PrimitiveType, StructField, arrow_type
+from deltamerge.protocol.values.condition import Side
 from deltamerge.protocol.values.predicate import And, Compare, Comparison, IsNotNull, IsNull, Or, Path, Predicate, StartsWith
 
 COMPARISONS: dict[type[exp.Expression], Comparison] = {
@@ -82,13 +83,19 @@ def _compare(column: exp.Expression, op: Comparison, value: exp.Expression, scop
 
 def plain_column(node: exp.Expression, scope: Scope) -> Path | None:
     """The path of a plain top-level target column without a collation or padding."""
+    found = plain_field(node, scope)
+    return (found[1].name,) if found is not None and found[0] == "target" else None
+
+
+def plain_field(node: exp.Expression, scope: Scope) -> tuple[Side, StructField] | None:
+    """The side and the field of a plain top-level column without a collation or padding."""
     found = scope.reference(node)
-    if found is None or found.side != "target" or len(found.path) > 1:
+    if found is None or len(found.path) > 1:
         return None
-    field = scope.target.find(found.path[0], case_sensitive=True)
+    field = (scope.target if found.side == "target" else scope.source).find(found.path[0], case_sensitive=True)
     if field is None or any("COLLATION" in key or "CHAR_VARCHAR" in key for key in field.metadata):
         return None
-    return found.path
+    return found.side, field
 
 
 def literal_of(node: exp.Expression, type: PrimitiveType) -> pa.Scalar | None:

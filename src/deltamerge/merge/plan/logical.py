@@ -26,7 +26,7 @@ from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge
 from deltamerge.merge.resolve.scope import conjuncts
 from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.table.features import named_features
-from deltamerge.protocol.values.condition import Condition
+from deltamerge.protocol.values.condition import Condition, names_in
 from deltamerge.protocol.values.predicate import ALWAYS, Predicate
 from deltamerge.spark.expressions.expression import Expression
 
@@ -76,7 +76,7 @@ class LogicalPlan:
     `pairs` and `ranges` say which files can hold matches, by the source's values; `by_source` is true for every row that a
     NOT MATCHED BY SOURCE clause can change (None: there is no such clause). `keys` are the pairs if they may filter rows,
     too: where no row without a match matters; `equi_only` says that the pairs are the whole search condition. `condition` is
-    the search condition where it is about the target alone, and Arrow evaluates it as Spark does.
+    the search condition where Arrow evaluates it as Spark does.
     `ignores_duplicate_matches` says that several source rows may match one target row. Rows are marked in deletion vectors as
     long as no more than `rewrite_share` of a file's rows are; 0 says that touched files are always written again. `feed` says
     that change data files are written. `rereads` says why the source's rows are looked at more than once; None where once is
@@ -111,12 +111,17 @@ class LogicalPlan:
     @property
     def matched_in_arrow(self) -> bool:
         """Whether the rows that match are found without Spark."""
-        return self.equi_only or self.condition is not None
+        return self.equi_only or self.target_condition is not None
+
+    @property
+    def target_condition(self) -> Condition | None:
+        """The search condition where it is about the target alone, and Arrow evaluates it."""
+        return None if self.condition is None or names_in(self.condition, "source") else self.condition
 
     @property
     def removes_files(self) -> bool:
         """Whether this is a DELETE of all rows of each file that it touches, by the partition alone."""
-        return self.resolved.spec.derives_deletes and self.condition is not None and _deletes_files(self.resolved)
+        return self.resolved.spec.derives_deletes and self.target_condition is not None and _deletes_files(self.resolved)
 
     @property
     def bounded(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import ClassVar
 from deltamerge.merge.plan.logical import Strategy
 from deltamerge.spark.source.evaluate import ReadingStep
 from deltamerge.worker.join.partitioning import KeyRanges
-from deltamerge.worker.scan.outcomes import NotThisWay, SourceUnreadable, TooLarge
+from deltamerge.worker.scan.outcomes import NotEvaluable, NotThisWay, SourceUnreadable, TooLarge
 
 
 class Reader(Enum):
@@ -141,6 +141,6 @@ def following(rest: Sequence[Attempt], failed: Attempt, outcome: NotThisWay) -> 
     left = tuple(rest)
     if isinstance(outcome, SourceUnreadable):
         return tuple(a for a in left if not (isinstance(a, Exchange) and a.reader is Reader.WORKERS))
-    if isinstance(outcome, TooLarge) and isinstance(failed, Exchange):
+    if isinstance(outcome, TooLarge | NotEvaluable) and isinstance(failed, Exchange):
         return tuple(a for a in left if not isinstance(a, Exchange))
     return left

@@ -1,22 +1,24 @@
 """The clause programme: for each clause and column where the value comes from. Compiled once, whichever way rows are matched.
 
-What is copied, from the source or from the target, never leaves Arrow; Spark evaluates all else.
+What is copied, from the source or from the target, never leaves Arrow. Conditions and other values are evaluated in Arrow where
+that is exact, else by Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlglot import exp
 
+from deltamerge.merge.plan.exact import exact_condition
 from deltamerge.merge.plan.exact_values import exact_value
 from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.protocol.values.arithmetic import Value
+from deltamerge.protocol.values.computed import Value
 from deltamerge.spark.expressions.casts import same_type
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.schema import spark_type
@@ -31,13 +33,13 @@ from deltamerge.worker.write.rewrite import ClauseAction
 class CompiledClause:
     """A clause with its programme; `evaluated` are the values, by column, that are no copies.
 
-    `exact` are all of these, by the names under which they come back, where Arrow evaluates each as Spark does; else none.
+    `in_arrow` says that Arrow carries out the whole clause as Spark does: its condition and these values are in the programme.
     """
 
     clause: ResolvedClause
     program: ClauseProgram
     evaluated: Mapping[str, ColumnValue]
-    exact: Mapping[str, Value] = field(default_factory=dict)
+    in_arrow: bool
 
     @property
     def expressions(self) -> list[Expression]:
@@ -118,20 +120,24 @@ def _compiled(clause: ResolvedClause, resolved: ResolvedMerge, scope: Scope) -> 
             evaluated[value.column] = value
             origin = Origin("evaluated", value_name(clause.number, value.column))
         values[value.column] = origin
-    return CompiledClause(clause, ClauseProgram(clause.number, values), evaluated, _exact(clause, evaluated, resolved, scope))
+    program = ClauseProgram(clause.number, values)
+    condition = None if clause.condition is None else exact_condition(clause.condition.tree, scope)
+    computed = _computed(clause, evaluated, resolved, scope)
+    if computed is None or (condition is None and clause.condition is not None):
+        return CompiledClause(clause, program, evaluated, in_arrow=False)
+    return CompiledClause(clause, replace(program, condition=condition, computed=computed), evaluated, in_arrow=True)
 
 
-def _exact(
+def _computed(
     clause: ResolvedClause, evaluated: Mapping[str, ColumnValue], resolved: ResolvedMerge, scope: Scope
-) -> Mapping[str, Value]:
-    if clause.kind is not ClauseKind.MATCHED or clause.condition is not None:
-        return {}
+) -> Mapping[str, Value] | None:
+    """The values that are no copies, by the names under which they come back; None where Arrow can't evaluate one as Spark."""
     found = {}
     for name, value in evaluated.items():
         column = resolved.schema.find(name, case_sensitive=True)
         known = None if column is None else exact_value(value, column, scope)
         if known is None:
-            return {}
+            return None
         found[value_name(clause.number, name)] = known
     return found
 

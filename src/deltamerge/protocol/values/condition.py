@@ -1,7 +1,7 @@
 """Conditions that Arrow evaluates exactly as Spark does, as plain data: a row that is looked for is one for which it is true.
 
 Unlike a predicate for data skipping, which is a necessary condition, this is the whole condition. Values that are compared have
-one type; whole numbers are compared as 64 bits, whatever their widths.
+one type; whole numbers are compared as 64 bits, whatever their widths, and NaN is equal to itself and greater than all others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from deltamerge.protocol.values.shipping import packed, unpacked
 
+Side = Literal["target", "source"]
 Operator = Literal["=", "<=>", "<", "<=", ">", ">="]
 Operand = Union["Column", "Constant", "Remainder"]
 Condition = Union["Comparison", "Among", "Missing", "Negation", "Every", "Some"]
@@ -20,9 +21,10 @@ Condition = Union["Comparison", "Among", "Missing", "Negation", "Every", "Some"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column by its logical name."""
+    """A column of one side by its logical name."""
 
     name: str
+    side: Side = "target"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +93,25 @@ class Some:
     parts: tuple[Condition, ...]
 
 
-def names_in(condition: Condition | Operand) -> frozenset[str]:
+def columns_in(condition: Condition | Operand) -> frozenset[Column]:
     """The columns that a condition needs."""
     match condition:
-        case Column(name):
-            return frozenset({name})
+        case Column():
+            return frozenset({condition})
         case Constant():
             return frozenset()
         case Remainder(column):
-            return names_in(column)
+            return columns_in(column)
         case Comparison(left, _, right):
-            return names_in(left) | names_in(right)
+            return columns_in(left) | columns_in(right)
         case Among(operand) | Missing(operand):
-            return names_in(operand)
+            return columns_in(operand)
         case Negation(inner):
-            return names_in(inner)
+            return columns_in(inner)
         case Every(parts) | Some(parts):
-            return frozenset().union(*map(names_in, parts))
+            return frozenset().union(*map(columns_in, parts))
+
+
+def names_in(condition: Condition | Operand, side: Side = "target") -> frozenset[str]:
+    """The names of the columns of one side that a condition needs."""
+    return frozenset(column.name for column in columns_in(condition) if column.side == side)

@@ -1,4 +1,4 @@
-"""What clauses write, as the driver and workers carry it out: for each column where its value comes from.
+"""What clauses do, as the driver and workers carry it out: for which rows, and for each column where its value comes from.
 
 The schema of changed rows is known here alone: the file and position of a target row (null for inserted rows), the clause, and
 one column for each column that some clause sets.
@@ -6,15 +6,20 @@ one column for each column that some clause sets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from deltamerge.protocol.values.computed import Value, columns_of_value
+from deltamerge.protocol.values.condition import Condition, columns_in
 from deltamerge.worker.join.buffers import pieces
+from deltamerge.worker.join.computed import computed_values
 from deltamerge.worker.join.matching import Indices
+from deltamerge.worker.scan.holds import Sides, holds
+from deltamerge.worker.scan.outcomes import AttemptEnded, NotEvaluable
 from deltamerge.worker.scan.scan import POSITION_FIELDS
 from deltamerge.worker.write.rewrite import CLAUSE, conform_column
 
@@ -31,14 +36,67 @@ class Origin:
 
 @dataclass(frozen=True)
 class ClauseProgram:
-    """What the clause of a `number` writes: for each column that it sets where the value comes from, None for a null."""
+    """What the clause of a `number` writes: for each column that it sets where the value comes from, None for a null.
+
+    Where Arrow carries out the whole clause, `condition` says for which rows it does, None for all, and `computed` has the values
+    that are no copies, by the names under which they are evaluated.
+    """
 
     number: int
     values: Mapping[str, Origin | None] = field(default_factory=dict)
+    condition: Condition | None = None
+    computed: Mapping[str, Value] = field(default_factory=dict)
 
     def columns(self, side: Side) -> list[str]:
-        """The columns of one side that it writes."""
+        """The columns of one side that it copies."""
         return sorted({origin.column for origin in self.values.values() if origin is not None and origin.side == side})
+
+    def asked(self, side: Literal["source", "target"]) -> list[str]:
+        """The columns of one side that its condition and its computed values need."""
+        used = set() if self.condition is None else set(columns_in(self.condition))
+        used |= {column for value in self.computed.values() for column in columns_of_value(value)}
+        return sorted({column.name for column in used if column.side == side})
+
+    def needed(self, side: Literal["source", "target"]) -> list[str]:
+        """The columns of one side that it needs: copied ones, and those that it asks for."""
+        return sorted({*self.columns(side), *self.asked(side)})
+
+    @property
+    def only_copies(self) -> bool:
+        """Whether it changes each row, by columns of the source or nulls alone."""
+        return self.condition is None and not self.columns("target") and not self.columns("evaluated")
+
+
+def needed_columns(programs: Iterable[ClauseProgram], side: Literal["source", "target"]) -> list[str]:
+    """The columns of one side that clauses need."""
+    return sorted({name for program in programs for name in program.needed(side)})
+
+
+def asked_columns(programs: Iterable[ClauseProgram], side: Literal["source", "target"]) -> list[str]:
+    """The columns of one side that conditions and computed values of clauses need."""
+    return sorted({name for program in programs for name in program.asked(side)})
+
+
+def chosen_rows(programs: Sequence[ClauseProgram], rows: Sides) -> list[Indices]:
+    """For each of the clauses about one kind of rows those that it changes: the first whose condition is true does."""
+    left = np.ones(rows.count, np.bool_)
+    found = []
+    for program in programs:
+        applies = left if program.condition is None else left & holds(program.condition, rows)
+        found.append(np.flatnonzero(applies))
+        left = left & ~applies
+    return found
+
+
+def change_rows(program: ClauseProgram, schema: pa.Schema, rows: Sides, files: Any = None, positions: Any = None) -> pa.Table:
+    """`changed_rows` by a clause of which Arrow carries out all. Raises AttemptEnded (NotEvaluable) where a number exceeds its
+    type.
+    """
+    evaluated = computed_values(program.computed, rows) if program.computed else None
+    if program.computed and evaluated is None:
+        raise AttemptEnded(NotEvaluable("a number exceeds its type, and Spark's settings say what then is"))
+    tables = {"source": rows.source, "target": rows.target, "evaluated": evaluated}
+    return changed_rows(program, schema, rows.count, tables, files, positions)
 
 
 def change_schema(written: pa.Schema) -> pa.Schema:
@@ -48,7 +106,12 @@ def change_schema(written: pa.Schema) -> pa.Schema:
 
 
 def changed_rows(
-    program: ClauseProgram, schema: pa.Schema, count: int, sides: Mapping[str, pa.Table], files: Any = None, rows: Any = None
+    program: ClauseProgram,
+    schema: pa.Schema,
+    count: int,
+    sides: Mapping[str, pa.Table | None],
+    files: Any = None,
+    rows: Any = None,
 ) -> pa.Table:
     """Some `count` rows as a clause changes them, of `schema`, by the columns that the `sides` have of these rows.
 
@@ -62,7 +125,9 @@ def changed_rows(
         if origin is None:
             columns.append(pa.nulls(count, written.type))
         else:
-            columns.append(conform_column(sides[origin.side].column(origin.column), written.type))
+            side = sides[origin.side]
+            assert side is not None
+            columns.append(conform_column(side.column(origin.column), written.type))
     return pa.table(columns, schema=schema)
 
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from deltamerge.budgets import Budgets
 from deltamerge.worker.join.buffers import Buffer, Chunk
-from deltamerge.worker.join.clauses import changed_rows, copied_pieces, copied_rows
-from deltamerge.worker.join.matching import Indices, MatchCounts
+from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted
+from deltamerge.worker.join.clauses import needed_columns
+from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.join.partitioning import NO_RANGES, Partitioning, hash_tasks, partitioned, payloads, split
 from deltamerge.worker.join.range_join import JoinSpec, positions_by_bin
 from deltamerge.worker.join.target_keys import TargetKeys, target_keys
-from deltamerge.worker.scan.outcomes import AttemptEnded, KeysRepeated
+from deltamerge.worker.scan.outcomes import AttemptEnded, KeysRepeated, TooLarge
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask, scan_file
 from deltamerge.worker.scan.source import BIN, POSITION
 from deltamerge.worker.scan.streams import read_stream
@@ -86,7 +86,7 @@ class HashJoin:
         self._target: pa.Table | None = None
         self._keys: TargetKeys | None = None
         self._waiting = Chunk(spec.join.budgets)
-        self._counts = MatchCounts()
+        self._pairs = ChangedPairs(spec.join.matched, spec.join.changes)
         self._buffer = Buffer(spec.join.budgets.hash_buffer_bytes)
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -97,7 +97,7 @@ class HashJoin:
         rest = self._waiting.take()
         if rest is not None:
             yield from self._match(rest)
-        yield from self._deleted()
+        yield from self._changed_alone()
 
     def _take(self, of_target: bool, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         if of_target:
@@ -121,27 +121,25 @@ class HashJoin:
         join, target, source = self._spec.join, self._buffered(), rows.combine_chunks()
         if self._keys is None:
             self._keys = target_keys(join, target)
-        matches = self._keys.match(source)
-        first = self._counts.add(matches.target)
-        if join.matched is not None and first.any():
-            chosen, (files, positions) = matches.source[first], _positions(target, matches.target[first])
-            if join.update_as_delete_insert:
-                yield from self._reported_once(source, chosen)
-            size = join.budgets.piece_bytes
-            for changed in copied_pieces(join.matched, join.changes, source, chosen, files, positions, size):
-                yield from self._sent(changed)
-        if join.inserts is not None:
+        matches = self._keys.match(source, join.every_pair)
+        if matches is None:
+            raise AttemptEnded(TooLarge(f"more than {join.every_pair:,} pairs of rows match in one task"))
+        if join.update_as_delete_insert:
+            yield from self._reported_once(source, self._pairs.first(matches))
+        for changed in self._pairs.changes(source, target, matches, matches.target, join.budgets.piece_bytes):
+            yield from self._sent(changed)
+        if join.inserts:
             yield from self._inserted(source, np.flatnonzero(~matches.matched))
 
     def _inserted(self, source: pa.Table, alone: Indices) -> Iterator[pa.RecordBatch]:
         """Source rows without a match, by their keys: a task that runs again sends them the same way."""
         spec, join = self._spec, self._spec.join
-        assert join.inserts is not None
         if join.positions_only:
             yield from self._reported(source, alone)
             return
-        tasks = len(join.ranges.files) + hash_tasks(source, spec.source_columns, spec.insert_tasks)[alone]
-        yield from self._payloads(copied_rows(join.inserts, join.changes, source, alone), tasks)
+        tasks = len(join.ranges.files) + hash_tasks(source, spec.source_columns, spec.insert_tasks)
+        for rows, own in inserted(join.inserts, join.changes, source, alone):
+            yield from self._payloads(rows, tasks[own])
 
     def _reported_once(self, source: pa.Table, matched: Indices) -> Iterator[pa.RecordBatch]:
         """The positions of source rows that take the place of target rows.
@@ -161,15 +159,17 @@ class HashJoin:
         for task, rows in split(found, np.arange(len(chosen)), tasks):
             yield from payloads(self._spec.write_tasks[task], _POSITIONS, rows, self._spec.join.budgets.payload_bytes)
 
-    def _deleted(self) -> Iterator[pa.RecordBatch]:
-        """The target rows without a match, which a NOT MATCHED BY SOURCE clause deletes."""
+    def _changed_alone(self) -> Iterator[pa.RecordBatch]:
+        """The target rows without a match, as NOT MATCHED BY SOURCE clauses change them."""
         join, target = self._spec.join, self._buffered()
-        if join.by_source is None:
+        if not join.by_source:
             return
-        alone = self._counts.without_match(np.arange(target.num_rows))
+        alone = self._pairs.without_match(np.arange(target.num_rows))
+        target = target.select([*needed_columns(join.by_source, "target"), FILE, ROW])
         for start in range(0, len(alone), join.budgets.piece_rows):
-            files, positions = _positions(target, alone[start : start + join.budgets.piece_rows])
-            yield from self._sent(changed_rows(join.by_source, join.changes, len(files), {}, files, positions))
+            rows = target.take(pa.array(alone[start : start + join.budgets.piece_rows]))
+            for changed in changed_alone(join.by_source, join.changes, rows):
+                yield from self._sent(changed)
 
     def _sent(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Changed rows on their way to the tasks that write their files."""
@@ -178,11 +178,6 @@ class HashJoin:
     def _payloads(self, rows: pa.Table, tasks: Indices) -> Iterator[pa.RecordBatch]:
         for task, part in split(rows, np.arange(len(tasks)), tasks):
             yield from payloads(self._spec.write_tasks[task], task, part, self._spec.join.budgets.payload_bytes)
-
-
-def _positions(target: pa.Table, chosen: Indices) -> tuple[Any, Any]:
-    """The files of some target rows, and their positions in these."""
-    return target.column(FILE).to_numpy()[chosen], target.column(ROW).to_numpy()[chosen]
 
 
 class ChangesByFile:

@@ -21,7 +21,7 @@ _MOST_MATCHES = 2
 @dataclass(frozen=True)
 class Matches:
     """Pairs of a `target` row and a `source` row, both by their index, ordered by target row; of the source rows of one key two
-    at most are paired. `matched` says which source rows have a match, paired or not.
+    at most are paired, unless all are asked for. `matched` says which source rows have a match, paired or not.
     """
 
     target: Indices = field(repr=False)
@@ -39,15 +39,23 @@ class MatchCounts:
         """Which of these matches, ordered by position, are the first or the second of their row."""
         if not len(positions):
             return np.zeros(0, np.bool_)
-        counts = self._up_to(int(positions[-1]))
-        nth = counts[positions] + np.arange(len(positions)) - np.searchsorted(positions, positions)
+        counts, nth = self._numbered(positions)
         counts[positions] = np.minimum(nth + 1, _MOST_MATCHES)
         self._counts = counts
         return np.asarray(nth < _MOST_MATCHES)
 
+    def would_add(self, positions: Indices) -> Flags:
+        """What `add` gives, without counting these matches."""
+        return np.asarray(self._numbered(positions)[1] < _MOST_MATCHES) if len(positions) else np.zeros(0, np.bool_)
+
     def without_match(self, positions: Indices) -> Indices:
         """The positions that were never matched."""
         return np.asarray(positions[self._up_to(int(positions.max(initial=-1)))[positions] == 0])
+
+    def _numbered(self, positions: Indices) -> tuple[npt.NDArray[np.uint8], Indices]:
+        """The counts so far, and for each match how many its row has had before."""
+        counts = self._up_to(int(positions[-1]))
+        return counts, counts[positions] + np.arange(len(positions)) - np.searchsorted(positions, positions)
 
     def _up_to(self, last: int) -> npt.NDArray[np.uint8]:
         return np.pad(self._counts, (0, max(0, last + 1 - len(self._counts))))
@@ -60,10 +68,14 @@ def left_out(count: int, used: Indices) -> Indices:
     return np.flatnonzero(alone)
 
 
-def matches_of(target_ids: Any, source_ids: pa.Array) -> Matches:
-    """The matches of rows with these key ids, null for keys that can't match."""
-    pairs = pairs_of(target_ids, _first_of_each(source_ids))
-    assert pairs is not None
+def matches_of(target_ids: Any, source_ids: pa.Array, most_pairs: int | None = None) -> Matches | None:
+    """The matches of rows with these key ids, null for keys that can't match.
+
+    With `most_pairs` all pairs are given, None where there are more.
+    """
+    pairs = pairs_of(target_ids, _first_of_each(source_ids) if most_pairs is None else source_ids, most_pairs)
+    if pairs is None:
+        return None
     matched = pc.and_(pc.is_in(source_ids, value_set=pc.unique(target_ids.drop_null())), source_ids.is_valid())
     return Matches(*pairs, np.asarray(matched.to_numpy(zero_copy_only=False)))
 

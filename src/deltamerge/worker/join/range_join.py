@@ -14,10 +14,12 @@ import pyarrow as pa
 from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.protocol.values.widths import least_width
 from deltamerge.worker.join.buffers import Buffer, Chunk
-from deltamerge.worker.join.clauses import ClauseProgram, change_schema, changed_rows, copied_pieces, copied_rows
-from deltamerge.worker.join.matching import Indices, MatchCounts, Matches, matches_of
+from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted
+from deltamerge.worker.join.clauses import ClauseProgram, change_schema, needed_columns
+from deltamerge.worker.join.matching import Indices, Matches, matches_of
 from deltamerge.worker.join.partitioning import KeyRanges, key_numbers
 from deltamerge.worker.scan.keys import KeyFilter, build_filter
+from deltamerge.worker.scan.outcomes import AttemptEnded, TooLarge
 from deltamerge.worker.scan.scan import KEY_ID, ROW, FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.source import BIN, POSITION
 from deltamerge.worker.scan.streams import read_stream
@@ -30,9 +32,9 @@ class JoinSpec:
     """How the tasks of an exchange match rows, and what the clauses do with them.
 
     `pairs` are the key columns of target and source, `key` is the source's column that `ranges` are about. `scan` reads the
-    target's key columns; `written` are the columns that clauses set. A clause that is None does nothing; `by_source` deletes.
-    With `positions_only` rows to be inserted are not sent on but reported, by BIN and POSITION, and so are, with
-    `update_as_delete_insert`, the source rows of updates, whose clause then deletes.
+    target's key columns, and those that clauses need; `written` are the columns that clauses set. The clauses about each kind of
+    rows are in order. With `positions_only` rows to be inserted are not sent on but reported, by BIN and POSITION, and so are,
+    with `update_as_delete_insert`, the source rows of updates, whose clause then deletes.
     """
 
     scan: ScanSpec
@@ -40,9 +42,9 @@ class JoinSpec:
     key: str
     ranges: KeyRanges
     written: pa.Schema
-    matched: ClauseProgram | None = None
-    inserts: ClauseProgram | None = None
-    by_source: ClauseProgram | None = None
+    matched: tuple[ClauseProgram, ...] = ()
+    inserts: tuple[ClauseProgram, ...] = ()
+    by_source: tuple[ClauseProgram, ...] = ()
     positions_only: bool = False
     update_as_delete_insert: bool = False
     budgets: Budgets = DEFAULTS
@@ -51,6 +53,11 @@ class JoinSpec:
     def changes(self) -> pa.Schema:
         """The schema of changed rows."""
         return change_schema(self.written)
+
+    @property
+    def every_pair(self) -> int | None:
+        """Which matches are looked at: all, so many at once, where clauses choose among them; None: two of a key are enough."""
+        return None if all(program.only_copies for program in self.matched) else self.budgets.match_rows
 
 
 class RangeJoin:
@@ -63,7 +70,7 @@ class RangeJoin:
         self._own: tuple[int, ...] = ()
         self._waiting = Chunk(spec.budgets)
         self._changed: dict[int, list[pa.Table]] = {}
-        self._counts: dict[int, MatchCounts] = {}
+        self._pairs: dict[int, ChangedPairs] = {}
         self._inserted: list[pa.Table] = []
         self._buffer = Buffer(spec.budgets.exchange_buffer_bytes)
         self._width = least_width(spec.changes)
@@ -86,7 +93,7 @@ class RangeJoin:
             files = self._spec.ranges.files
             self._task, self._own = task, files[task] if task < len(files) else ()
             self._changed = {file: [] for file in self._own}
-            self._counts = {file: MatchCounts() for file in self._own}
+            self._pairs = {file: ChangedPairs(self._spec.matched, self._spec.changes) for file in self._own}
 
     def _take(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Source rows; yields inserted ones."""
@@ -100,7 +107,7 @@ class RangeJoin:
             yield from self._match(rest)
         for file in self._own:
             changed = self._changed.pop(file)
-            changed += self._deleted(file)
+            changed += self._changed_alone(file)
             if changed:
                 rows = pa.concat_tables(changed)
                 yield from (rows.sort_by(ROW) if len(changed) > 1 else rows).to_batches()
@@ -110,30 +117,31 @@ class RangeJoin:
         keys = source_keys(spec, source)
         matched = np.zeros(source.num_rows, np.bool_)
         for file in self._own:
-            matches, positions = self._matches(keys, file)
-            if not len(positions):
+            matches, found = self._matches(keys, file, spec.every_pair)
+            if not len(matches.target):
                 continue
-            first = self._counts[file].add(positions)
-            if spec.matched is not None and first.any():
-                chosen, size = matches.source[first], spec.budgets.piece_bytes
-                for changed in copied_pieces(spec.matched, spec.changes, source, chosen, file, positions[first], size):
-                    self._buffer.add(changed)
-                    self._changed[file].append(changed)
+            positions = found.column(ROW).to_numpy()[matches.target]
+            for changed in self._pairs[file].changes(source, found, matches, positions, spec.budgets.piece_bytes):
+                self._buffer.add(changed)
+                self._changed[file].append(changed)
             matched |= matches.matched
-        if spec.inserts is not None:
+        if spec.inserts:
             alone = self._unmatched(source, np.flatnonzero(~matched))
             if spec.positions_only:
                 self._inserted.append(source.select([BIN, POSITION]).take(pa.array(alone)))
             else:
-                yield from copied_rows(spec.inserts, spec.changes, source, alone).to_batches()
+                for changed, _ in inserted(spec.inserts, spec.changes, source, alone):
+                    yield from changed.to_batches()
 
-    def _matches(self, keys: SourceKeys, file: int) -> tuple[Matches, Indices]:
-        """The matches of source rows and a file's rows, and the positions of these."""
+    def _matches(self, keys: SourceKeys, file: int, most_pairs: int | None = None) -> tuple[Matches, pa.Table]:
+        """The matches of source rows and a file's rows, and these."""
         scan = replace(self._spec.scan, keys=keys[0], with_key_ids=True)
         found = pa.Table.from_batches(scan_file(scan, self._files[file]), scan.output)
         self._buffer.expect(int(found.num_rows * self._width))
-        matches = matches_of(found.column(KEY_ID), keys[1])
-        return matches, found.column(ROW).to_numpy()[matches.target]
+        matches = matches_of(found.column(KEY_ID), keys[1], most_pairs)
+        if matches is None:
+            raise AttemptEnded(TooLarge(f"more than {most_pairs:,} pairs of rows match in one file"))
+        return matches, found
 
     def _unmatched(self, source: pa.Table, alone: Indices) -> Indices:
         """Of the source rows `alone`, that match none of the task's files, those that match no other file either.
@@ -156,15 +164,18 @@ class RangeJoin:
                 alone, last = np.delete(alone, chosen[matches.matched]), np.delete(last, chosen[matches.matched])
         return alone
 
-    def _deleted(self, file: int) -> list[pa.Table]:
-        """The rows of a file without a match, which a NOT MATCHED BY SOURCE clause deletes."""
+    def _changed_alone(self, file: int) -> list[pa.Table]:
+        """The rows of a file without a match, as NOT MATCHED BY SOURCE clauses change them."""
         spec = self._spec
-        if spec.by_source is None:
+        if not spec.by_source:
             return []
-        scan = replace(spec.scan, schema=pa.schema([]))
-        rows = [batch.column(ROW).to_numpy() for batch in scan_file(scan, self._files[file])]
-        gone = self._counts.pop(file).without_match(np.concatenate([np.zeros(0, np.int64), *rows]))
-        return [changed_rows(spec.by_source, spec.changes, len(gone), {}, file, gone)] if len(gone) else []
+        schema = spec.scan.schema
+        needed = pa.schema([schema.field(name) for name in needed_columns(spec.by_source, "target")])
+        scan = replace(spec.scan, schema=needed)
+        rows = pa.Table.from_batches(scan_file(scan, self._files[file]), scan.output)
+        positions = rows.column(ROW).to_numpy()
+        alone = np.isin(positions, self._pairs.pop(file).without_match(positions))
+        return list(changed_alone(spec.by_source, spec.changes, rows.filter(pa.array(alone))))
 
 
 def source_keys(spec: JoinSpec, source: pa.Table) -> SourceKeys:

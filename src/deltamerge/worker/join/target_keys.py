@@ -16,8 +16,8 @@ from deltamerge.worker.join.range_join import JoinSpec, source_keys
 class TargetKeys(Protocol):
     """The keys of target rows."""
 
-    def match(self, source: pa.Table) -> Matches:
-        """The matches of some source rows."""
+    def match(self, source: pa.Table, most_pairs: int | None = None) -> Matches | None:
+        """The matches of some source rows, as `matches_of` gives them."""
 
 
 def target_keys(spec: JoinSpec, target: pa.Table) -> TargetKeys:
@@ -38,10 +38,10 @@ class HashedKeys:
     def __init__(self, spec: JoinSpec, target: pa.Table) -> None:
         self._spec, self._target = spec, target
 
-    def match(self, source: pa.Table) -> Matches:
+    def match(self, source: pa.Table, most_pairs: int | None = None) -> Matches | None:
         """The matches of some source rows."""
         keys, ids = source_keys(self._spec, source)
-        return matches_of(keys.ids_of([self._target.column(name) for name in keys.columns]), ids)
+        return matches_of(keys.ids_of([self._target.column(name) for name in keys.columns]), ids, most_pairs)
 
 
 class SortedKeys:
@@ -55,7 +55,7 @@ class SortedKeys:
         self._rows = len(columns[0])
         self._order, self._keys = self._sorted(columns)
 
-    def match(self, source: pa.Table) -> Matches:
+    def match(self, source: pa.Table, most_pairs: int | None = None) -> Matches | None:
         """The matches of some source rows."""
         order, keys = self._sorted([source.column(name) for name in self._names])
         at = np.searchsorted(self._keys, keys)
@@ -63,16 +63,19 @@ class SortedKeys:
         is_matched[is_matched] = self._keys[at[is_matched]] == keys[is_matched]
         matched = np.zeros(source.num_rows, np.bool_)
         matched[order[is_matched]] = True
-        chosen = is_matched & ~is_repeated(keys)
-        return Matches(*self._pairs(order[chosen], keys[chosen]), matched)
+        chosen = is_matched if most_pairs is not None else is_matched & ~is_repeated(keys)
+        pairs = self._pairs(order[chosen], keys[chosen], most_pairs)
+        return None if pairs is None else Matches(*pairs, matched)
 
-    def _pairs(self, order: Indices, keys: Indices) -> tuple[Indices, Indices]:
-        """Each target row beside each source row of its key, in the order of the target rows."""
+    def _pairs(self, order: Indices, keys: Indices, most: int | None) -> tuple[Indices, Indices] | None:
+        """Each target row beside each source row of its key, in the order of the target rows; None if there are over `most`."""
         first, last = (np.searchsorted(keys, self._keys, side) for side in ("left", "right"))
         starts, counts = np.zeros(self._rows, np.int64), np.zeros(self._rows, np.int64)
         starts[self._order], counts[self._order] = first, last - first
         target = np.flatnonzero(counts)
         counts = counts[target]
+        if most is not None and counts.sum() > most:
+            return None
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(target, counts), order[np.repeat(starts[target], counts) + within]
 

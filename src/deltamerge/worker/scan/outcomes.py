@@ -32,14 +32,14 @@ class KeysRepeated:
 
 @dataclass(frozen=True)
 class NotEvaluable:
-    """Spark can't evaluate the expressions of the clauses on the matched rows alone."""
+    """The expressions of the clauses can't be evaluated on the matched rows alone."""
 
     reason: str
 
 
 NotThisWay = TooLarge | SourceUnreadable | KeysRepeated | NotEvaluable
-_KINDS: dict[str, type[TooLarge | SourceUnreadable | KeysRepeated]] = {
-    kind.__name__: kind for kind in (TooLarge, SourceUnreadable, KeysRepeated)
+_KINDS: dict[str, type[TooLarge | SourceUnreadable | KeysRepeated | NotEvaluable]] = {
+    kind.__name__: kind for kind in (TooLarge, SourceUnreadable, KeysRepeated, NotEvaluable)
 }
 
 

@@ -26,7 +26,7 @@ from deltamerge.protocol.values.shipping import packed, unpacked
 from deltamerge.worker.scan.bloom import BloomFilter
 from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, padded, place, stored_names
-from deltamerge.worker.scan.holds import holds
+from deltamerge.worker.scan.holds import Sides, holds
 from deltamerge.worker.scan.keys import KeyFilter
 from deltamerge.worker.scan.narrow import may_hold
 from deltamerge.worker.scan.row_errors import Refused, in_file
@@ -246,7 +246,7 @@ def _wanted(spec: ScanSpec, known: pa.Table) -> tuple[Mask, pa.Array | None]:
     """Which rows are wanted, and the ids of their keys if they are asked for."""
     if spec.keys is None:
         assert spec.condition is not None
-        return holds(spec.condition, known), None
+        return holds(spec.condition, Sides(known.num_rows, known)), None
     arrays = [known[name] for name in spec.keys.columns]
     ids = spec.keys.ids_of(arrays) if spec.with_key_ids and isinstance(spec.keys, KeyFilter) else None
     mask = spec.keys.mask(arrays) if ids is None else np.asarray(ids.is_valid().to_numpy(zero_copy_only=False))

@@ -150,7 +150,7 @@ def _clause(text: str, target: StructType, source: StructType) -> ResolvedClause
 
 
 def _type(value: str, target: StructType, source: StructType) -> Any:
-    side, _, name = value.partition(".")
+    side, _, name = value.removesuffix(" END").rpartition(" ")[2].partition(".")
     found = {"s": source, "t": target}.get(side, StructType(())).find(name) if name.isidentifier() else None
     return COLUMN if found is None else spark_type(found.type)
 

@@ -44,7 +44,7 @@ def partitioned_files(spark: Session, source: SourceSpec, spec: Partitioning) ->
 
 def range_joined(rows: Frame, partitioning: Partitioning, join: JoinSpec, change: ChangeSpec) -> Frame:
     """Match the rows with the files of their tasks, and apply what follows; result rows."""
-    if join.by_source is not None:
+    if join.by_source:
         rows = rows.union(local_frame(rows.sparkSession, partitioning.without_rows(), _SHUFFLED_TYPE))
     placed = rows.repartition(partitioning.range_tasks + partitioning.hash_tasks, "partition")
     return placed.mapInArrow(range_join_map(join, change), RESULT_TYPE)

@@ -1,0 +1,89 @@
+"""Rows as the clauses of a merge change them, at the tasks of an exchange: which clause applies, and the values that it sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from deltamerge.worker.join.buffers import pieces
+from deltamerge.worker.join.clauses import (
+    ClauseProgram,
+    change_rows,
+    chosen_rows,
+    copied_pieces,
+    copied_rows,
+    needed_columns,
+)
+from deltamerge.worker.join.matching import Indices, MatchCounts, Matches
+from deltamerge.worker.scan.holds import Sides
+from deltamerge.worker.scan.scan import FILE, ROW
+
+
+class ChangedPairs:
+    """What MATCHED clauses change of some target rows, as matches are found: of each row two changes at most, an error."""
+
+    def __init__(self, programs: Sequence[ClauseProgram], schema: pa.Schema) -> None:
+        self._programs, self._schema = programs, schema
+        self._copies = len(programs) <= 1 and all(program.only_copies for program in programs)
+        self._of_source, self._of_target = needed_columns(programs, "source"), needed_columns(programs, "target")
+        self._seen = MatchCounts()
+        self._counts = MatchCounts()
+
+    def changes(self, source: pa.Table, target: pa.Table, matches: Matches, numbers: Indices, size: int) -> Iterator[pa.Table]:
+        """Changed rows in pieces of about `size` bytes.
+
+        The target rows are known by ascending `numbers`, one for each match.
+        """
+        first = self._seen.add(numbers)
+        files, positions = target.column(FILE).to_numpy(), target.column(ROW).to_numpy()
+        if not self._programs:
+            return
+        if self._copies:
+            at, chosen = matches.target[first], matches.source[first]
+            program = self._programs[0]
+            yield from copied_pieces(program, self._schema, source, chosen, files[at], positions[at], size)
+            return
+        own_source, own_target = source.select(self._of_source), target.select(self._of_target)
+        for piece in pieces(own_source, matches.source, size):
+            at, chosen = matches.target[piece], matches.source[piece]
+            rows = Sides(len(at), own_target.take(pa.array(at)), own_source.take(pa.array(chosen)))
+            found = chosen_rows(self._programs, rows)
+            applies = np.zeros(len(at), np.bool_)
+            applies[np.concatenate(found)] = True
+            applies[applies] = self._counts.add(numbers[piece][applies])
+            for program, changed in zip(self._programs, found, strict=True):
+                own = changed[applies[changed]]
+                if len(own):
+                    yield change_rows(program, self._schema, rows.take(own), files[at[own]], positions[at[own]])
+
+    def first(self, matches: Matches) -> Indices:
+        """The source rows of the matches that `changes` would look at, if they are given by the index of the target row."""
+        return matches.source[self._seen.would_add(matches.target)]
+
+    def without_match(self, numbers: Indices) -> Indices:
+        """The target rows that have had no match, of those of these numbers."""
+        return self._seen.without_match(numbers)
+
+
+def inserted(
+    programs: Sequence[ClauseProgram], schema: pa.Schema, source: pa.Table, alone: Indices
+) -> Iterator[tuple[pa.Table, Indices]]:
+    """What NOT MATCHED clauses insert of the source rows `alone`, and which rows these come from."""
+    if len(programs) == 1 and programs[0].only_copies:
+        yield copied_rows(programs[0], schema, source, alone), alone
+        return
+    rows = Sides(len(alone), None, source.select(needed_columns(programs, "source")).take(pa.array(alone)))
+    for program, own in zip(programs, chosen_rows(programs, rows), strict=True):
+        if len(own):
+            yield change_rows(program, schema, rows.take(own)), alone[own]
+
+
+def changed_alone(programs: Sequence[ClauseProgram], schema: pa.Schema, target: pa.Table) -> Iterator[pa.Table]:
+    """What NOT MATCHED BY SOURCE clauses change of target rows without a match."""
+    rows = Sides(target.num_rows, target)
+    files, positions = target.column(FILE).to_numpy(), target.column(ROW).to_numpy()
+    for program, own in zip(programs, chosen_rows(programs, rows), strict=True):
+        if len(own):
+            yield change_rows(program, schema, rows.take(own), files[own], positions[own])
