@@ -24,6 +24,8 @@ from tests.e2e.exchanges import JOIN, WAYS
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make
 
 DAY = date(2024, 2, 27)
+CHOSEN = ("chosen", "chosen")  # several clauses with conditions
+CASE = "CASE WHEN s.w IS NULL THEN t.w WHEN s.v > t.v THEN s.w ELSE 'none' END"
 COUNTS = ("Inserted", "Updated", "Deleted", "Copied")
 
 
@@ -38,7 +40,7 @@ class Random:
     files: int
     matched: str
     inserts: str
-    by_source: bool
+    by_source: str
     vectors: bool
     properties: dict[str, str]
 
@@ -96,9 +98,12 @@ def random_merge(seed: int) -> Random:
         properties["delta.enableChangeDataFeed"] = "true"
     if rng.random() < 0.2:
         properties["delta.enableRowTracking"] = "true"
-    matched, inserts = rng.choice(("none", "update", "some", "null", "delete")), rng.choice(("none", "all", "some"))
-    by_source = rng.random() < 0.4
-    if matched == inserts == "none" and not by_source:
+    matched, inserts = (
+        rng.choice(("none", "update", "some", "null", "delete", *CHOSEN)),
+        rng.choice(("none", "all", "some", *CHOSEN)),
+    )
+    by_source = rng.choice(("none", "none", "none", "delete", *CHOSEN))
+    if matched == inserts == by_source == "none":
         matched = "update"
     return Random(
         schema,
@@ -125,12 +130,25 @@ def with_clauses(merge: DeltaMergeBuilder, given: Random) -> DeltaMergeBuilder:
             merge = merge.whenMatchedUpdate(set={"v": "s.v", "w": "NULL"})
         case "delete":
             merge = merge.whenMatchedDelete()
+        case "chosen":
+            merge = merge.whenMatchedDelete("s.v % 7 = 0 OR t.w = s.w")
+            merge = merge.whenMatchedUpdate("t.v < 20 AND NOT s.v IN (1001, 1002)", set={"v": "t.v + s.v", "w": CASE})
+            merge = merge.whenMatchedUpdateAll("s.v BETWEEN 1010 AND 1030")
     match given.inserts:
         case "all":
             merge = merge.whenNotMatchedInsertAll()
         case "some":
             merge = merge.whenNotMatchedInsert(values={**values, "v": "s.v"})
-    return merge.whenNotMatchedBySourceDelete() if given.by_source else merge
+        case "chosen":
+            merge = merge.whenNotMatchedInsert("s.v % 2 = 0", values={**values, "v": "s.v * 2"})
+            merge = merge.whenNotMatchedInsertAll("s.w > 'w1015'")
+    match given.by_source:
+        case "delete":
+            merge = merge.whenNotMatchedBySourceDelete()
+        case "chosen":
+            merge = merge.whenNotMatchedBySourceUpdate("t.v % 2 = 0", set={"v": "t.v + 1", "w": "'alone'"})
+            merge = merge.whenNotMatchedBySourceDelete("t.v > 5")
+    return merge
 
 
 def ended(table: Path, spark: SparkSession, source: DataFrame, given: Random) -> tuple[Any, ...]:

@@ -95,7 +95,7 @@ def _jobs(work: Work, attempt: Exchange) -> _Jobs:
         clauses[matched[0].number] = ClauseAction("delete")
         together = replace(together, clauses=tuple(clauses))
         matched = (ClauseProgram(matched[0].number),)
-    sets = [column for column in join.written if any(column.name in program.values for program in matched)]
+    sets = [column for column in join.written if any(column.name in program.values for program in (*matched, *by_source))]
     first = replace(join, matched=matched, written=pa.schema(sets), positions_only=True)
     if attempt.update_as_delete_insert:
         return _Jobs(replace(first, update_as_delete_insert=True), together, second, work.change)
