@@ -2,6 +2,7 @@
 SPARK  ?= 4.3
 PYTHON ?= python3
 
+PYSPARK_3.5 = 3.5.9
 PYSPARK_4.0 = 4.0.5
 PYSPARK_4.1 = 4.1.4
 PYSPARK_4.2 = 4.2.1
@@ -13,16 +14,19 @@ BIN    = $(VENV)/bin
 READY  = $(VENV)/.ready
 ORACLE = .venv/oracle
 MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differential.py evolution.py feed.py)
+CLIENT = .venv/client
 DOCS   = .venv/docs
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs clean java
+.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
 
 # In the order in which two at a time end soonest.
-test: test-classic test-connect test-cases test-install test-apart test-store test-units
+# PySpark 3.5 is supported as classic Spark only.
+CONNECTED = $(if $(filter 3.5,$(SPARK)),,test-connect)
+test: test-classic $(CONNECTED) test-cases test-install test-apart test-store test-units
 
 test-all: export DELTAMERGE_TEST_ALL = 1
 test-all: test
@@ -48,6 +52,14 @@ test-units: java $(READY)
 
 test-store: java $(READY)
 	$(BIN)/python -m pytest tests/e2e --store s3
+
+# The tests of Spark Connect by pyspark-client alone, against a server of $(SPARK).
+client: java $(READY) $(CLIENT)/.ready
+	$(BIN)/python -m tests.client $(CLIENT)/bin/python tests/e2e
+
+# Merges on a standalone cluster of two workers, whose Python has no deltamerge.
+cluster: java $(READY)
+	$(BIN)/python -m pytest tests/e2e/test_cluster.py --cluster
 
 lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks
@@ -92,10 +104,15 @@ java:
 	  { echo "Java is missing: install Java 17 or 21 (for example Eclipse Temurin) and put it on PATH or set JAVA_HOME."; exit 1; }
 
 $(READY): pyproject.toml constraints.txt Makefile
-	@test -n "$(PYSPARK)" || { echo "SPARK must be one of 4.0, 4.1, 4.2, 4.3."; exit 1; }
+	@test -n "$(PYSPARK)" || { echo "SPARK must be one of 3.5, 4.0, 4.1, 4.2, 4.3."; exit 1; }
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP) "pyspark==$(PYSPARK)" -e '.[dev]'
+	@touch $@
+
+$(CLIENT)/.ready: pyproject.toml constraints.txt Makefile
+	$(PYTHON) -m venv $(CLIENT)
+	$(CLIENT)/bin/python $(PIP) pyspark-client==4.0.4 -e '.[cli,test]'
 	@touch $@
 
 $(ORACLE)/.ready: pyproject.toml constraints.txt Makefile

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
 
 from deltamerge.spark.session.adapter import is_connect
+from deltamerge.spark.session.older import refuse_older
 
 
 @contextlib.contextmanager
@@ -32,6 +32,9 @@ def listed(spark: SparkSession, tables: dict[str, Path | str]) -> Iterator[None]
 @functools.cache
 def _another_session(spark: SparkSession) -> SparkSession:
     """A session with the same catalog that knows a format called delta, which is all that a catalog asks for."""
+
+    refuse_older("Another session of the tests")
+    from pyspark.sql.datasource import DataSource  # an older PySpark has none
 
     class Delta(DataSource):  # within a function, so that it is sent by value
         @classmethod

@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
-from pyspark.sql.conversion import LocalDataToArrowConversion
 
 import deltamerge
 from deltamerge.commands.rows import write as write_module
@@ -29,6 +28,7 @@ from deltamerge.spark.stages.target import write_spec
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.entry import write_map
 from tests.e2e.vectors import ask_for_vectors
+from tests.older import local_rows
 from tests.stores.paths import StorePath
 
 
@@ -73,7 +73,7 @@ def _write_here(
     types = _schema_of(schema)
 
     def written(plan: WritePlan) -> Written:
-        values = LocalDataToArrowConversion.convert(rows, types, False)
+        values = local_rows(rows, types)
         result = pa.Table.from_batches(list(write_map(write_spec(plan.after))(values.to_batches())))
         return Written(tuple(file for _, file in added_files(result, plan.after.schema)))
 

@@ -14,6 +14,7 @@ from typing import IO, Self
 from pyspark.sql import SparkSession
 
 from tests.java import QUICK_JAVA
+from tests.older import install
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = "ready"
@@ -21,6 +22,7 @@ READY = "ready"
 
 def small_session(**settings: str) -> SparkSession:
     """A session that starts quickly and takes little memory; called in the process that a test starts."""
+    install()
     builder = SparkSession.builder.master(os.environ.get("TEST_MASTER", "local[1]"))
     defaults = {
         "spark.ui.enabled": "false",

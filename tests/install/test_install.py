@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from deltamerge.spark.session.older import IS_OLDER
 from tests.docs.examples import commands_of
 
 ROOT = Path(__file__).parents[2]
 # Extras of the wheel, and the PySpark beside it.
 CLASSIC = {"4.3": ("[pyspark]", "pyspark==4.3.0")}
 CONNECT = {"4.0": ("", "pyspark-client==4.0.4")}
-if "DELTAMERGE_TEST_ALL" in os.environ:
+if IS_OLDER:
+    CLASSIC, CONNECT = {"3.5": ("[pyspark]", "pyspark==3.5.9")}, {}
+elif "DELTAMERGE_TEST_ALL" in os.environ:
     CLASSIC["4.0"] = ("[pyspark]", "pyspark==4.0.5")
     CONNECT["4.3"] = ("[connect]", "pyspark==4.3.0")
 

@@ -67,12 +67,12 @@ def test_constraints_pin_what_is_declared_and_name_no_place() -> None:
     assert {name.lower() for name in declared} - pinned == set()
 
 
-@pytest.mark.parametrize("version", ["4.0.0", "4.3.7", "4.1.0.dev3", "4.2.0+cluster.1"])
+@pytest.mark.parametrize("version", ["3.5.0", "3.5.9", "4.0.0", "4.3.7", "4.1.0.dev3", "4.2.0+cluster.1"])
 def test_a_known_pyspark(version: str) -> None:
     assert is_supported(version)
 
 
-@pytest.mark.parametrize("version", ["3.5.5", "4.4.0", "5.0.0", "4.30.0", "17.3", "", "unknown"])
+@pytest.mark.parametrize("version", ["3.4.4", "4.4.0", "5.0.0", "4.30.0", "17.3", "", "unknown"])
 def test_an_unknown_pyspark(version: str) -> None:
     assert not is_supported(version)
 
@@ -81,18 +81,18 @@ def test_an_unknown_pyspark(version: str) -> None:
 def test_an_old_pyspark_is_named(tmp_path: Path, program: str) -> None:
     """By an error before anything else of PySpark is imported, and by the command without a traceback."""
     (tmp_path / "pyspark").mkdir()
-    (tmp_path / "pyspark" / "__init__.py").write_text("__version__ = '3.5.5'\n")
+    (tmp_path / "pyspark" / "__init__.py").write_text("__version__ = '3.4.4'\n")
     start = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT / 'src')!r}]; {program}"
     done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "[DELTAMERGE_UNSUPPORTED_PYSPARK] deltamerge needs PySpark 4.0 to 4.3, found 3.5.5.\nHint: " in done.stderr
+    assert "[DELTAMERGE_UNSUPPORTED_PYSPARK] deltamerge needs PySpark 3.5 to 4.3, found 3.4.4.\nHint: " in done.stderr
     assert ("Traceback" in done.stderr) == (program == "import deltamerge")
 
 
 def test_a_missing_pyspark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(
-        PySparkVersionError, match=r"(?s)DELTAMERGE_NO_PYSPARK\].*found none.*pip install 'pyspark>=4.0,<4.4'"
+        PySparkVersionError, match=r"(?s)DELTAMERGE_NO_PYSPARK\].*found none.*pip install 'pyspark>=3.5,<4.4'"
     ) as caught:
         check_pyspark()
     assert isinstance(caught.value, ImportError)

@@ -31,6 +31,7 @@ from deltamerge.display.shown import page_of
 from deltamerge.display.views import Page
 from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.protocol.values.plain import plain_rows
+from deltamerge.spark.session.older import arrow_rows
 from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.running import described, operation
 from deltamerge.spark.session.schema import table_schema
@@ -210,7 +211,7 @@ def _selected(spark: Any, columns: str, frame: Any) -> Any:
 def _show_rows(frame: Any, limit: int, as_json: bool) -> None:
     spark = frame.sparkSession
     with operation(spark, "query", ""), described(spark, "deltamerge: show rows"):
-        found: pa.Table = frame.limit(limit + 1).toArrow()
+        found: pa.Table = arrow_rows(frame.limit(limit + 1))
     rows = found.slice(0, limit)
     show(lambda: rows_view("", rows), lambda: plain_rows(rows), as_json)
     if found.num_rows > limit:

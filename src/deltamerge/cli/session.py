@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from deltamerge.errors import DeltaMergeError
+from deltamerge.spark.session.older import IS_OLDER
 
 _JAVA_HINT = "Install Java 17 or 21 (for example Eclipse Temurin) and put it on PATH or set JAVA_HOME."
 _PORT = 15002  # of a Connect server whose address has none
@@ -56,7 +57,8 @@ def find_java() -> str:
         raise DeltaMergeError("DELTAMERGE_NO_JAVA", "Spark needs Java, and there is none here.", hint=_JAVA_HINT)
     printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603 - the path is JAVA_HOME's or PATH's
     major = printed.partition('version "')[2].partition(".")[0].partition('"')[0]
-    if not major.isdigit() or int(major) < 17:
+    oldest = 1 if IS_OLDER else 17  # Java 8 calls itself 1.8
+    if not major.isdigit() or int(major) < oldest:
         found = printed.splitlines()[0] if printed else "an unknown version"
         raise DeltaMergeError("DELTAMERGE_OLD_JAVA", f"Spark needs Java 17 or newer, this is {found}.", hint=_JAVA_HINT)
     return java

@@ -27,6 +27,7 @@ from deltamerge.commands.table.describe import detail_page, detail_table, histor
 from deltamerge.display.views import Pairs, counted, grid_of, size_text
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.table import DeltaLog, open_log
+from deltamerge.spark.session.older import arrow_rows
 from deltamerge.tables import DeltaTable
 from deltamerge.tables.arguments import partition_schema
 
@@ -128,7 +129,7 @@ def optimize(
         builder = DeltaTable.forPath(spark, log.store.url, options).optimize()
         builder = builder if where is None else builder.where(where)
         frame = builder.executeZOrderBy(zorder_by) if zorder_by else builder.executeCompaction()
-        (row,) = frame.toArrow().to_pylist()
+        (row,) = arrow_rows(frame).to_pylist()
     metrics = row["metrics"]
     pairs = (("files replaced", f"{metrics['numFilesRemoved']:,}"), ("files written", f"{metrics['numFilesAdded']:,}"))
     show(lambda: Pairs("Optimized", pairs), lambda: metrics, as_json)

@@ -20,6 +20,7 @@ from deltamerge.spark.expressions.unresolved import Sight, unresolved
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.jobs import local_frame
+from deltamerge.spark.session.older import condition_of
 from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import to_spark
@@ -83,7 +84,7 @@ def types_of(frame: Frame, conditions: Sequence[Check], values: Sequence[Check],
             found += [_failure(frame, check, [], [check]) for check in values]
             failures = [failure for failure in found if failure is not None]
             # Spark resolves every name before it looks at a type.
-            named = [failure for failure in failures if (failure[0].getCondition() or "").startswith(_NAMES)]
+            named = [failure for failure in failures if (condition_of(failure[0]) or "").startswith(_NAMES)]
             first, check = (named or failures or [(error, (*conditions, *values)[0])])[0]
             raise _explained(frame, first, check, sight) from first
 
@@ -120,7 +121,7 @@ def _refuse_stars(frame: Frame, values: Sequence[Column]) -> None:
         # A Connect client analyses only when asked, and takes sorted rows for rows of the schema that it knows.
         frame.orderBy(*values).select(F.lit(1)).schema  # noqa: B018
     except AnalysisException as error:
-        if error.getCondition() == _STARRED:  # there is more that sorting does not take, and a value may have
+        if condition_of(error) == _STARRED:  # there is more that sorting does not take, and a value may have
             raise
 
 
@@ -140,7 +141,7 @@ def columns_by(frame: Frame, qualifier: Sequence[str]) -> list[str]:
 
 def _explained(frame: Frame, error: AnalysisException, check: Check, sight: Sight) -> AnalysisError:
     """What Spark's analyzer says of an expression, as this library's error."""
-    condition = error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED"
+    condition = condition_of(error) or "DELTAMERGE_ANALYSIS_FAILED"
     text = check.expression.text
     if isinstance(error, ParseException):
         return syntax_error(text, error)
@@ -208,7 +209,7 @@ def syntax_error(text: str, error: ParseException) -> ParseError:
     """An SQL text that Spark can't parse, with the place that it points to."""
     pointed = [line for line in str(error).splitlines() if line.strip() and "JVM" not in line]
     return ParseError(
-        error.getCondition() or "PARSE_SYNTAX_ERROR",
+        condition_of(error) or "PARSE_SYNTAX_ERROR",
         f"{text!r} is no SQL expression: {plain_message(str(error))}\n" + "\n".join(pointed[1:4]),
         parameters={"sqlExpr": text},
         hint=f"A text stands in quotes of its own: '{text}'." if _WORDS.fullmatch(text) else None,

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.older import condition_of, tried_cast
 from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.schema import nullable_type
 from deltamerge.spark.sql.text import united
@@ -52,7 +53,7 @@ def assigned(value: Column, source: T.DataType, target: T.DataType, name: str) -
         raise _no_cast(source, target, name)
     if isinstance(target, T.StringType) or _widens(source, target):
         return value.cast(target)
-    tried = value.try_cast(target)
+    tried = tried_cast(value, target)
     failed = value.isNotNull() & tried.isNull()
     return F.when(failed, F.raise_error(_refusal(value, source, target, name)).cast(target)).otherwise(tried)
 
@@ -149,7 +150,7 @@ def check_casts(spark: Session, casts: Iterable[tuple[T.DataType, T.DataType, st
             with quietly():
                 spark.range(0).select(assigned(F.lit(None).cast(source), source, target, name)).schema  # noqa: B018
         except AnalysisException as error:
-            raise _no_cast(source, target, name, error.getCondition()) from error
+            raise _no_cast(source, target, name, condition_of(error)) from error
 
 
 def _lacks_anywhere(source: T.DataType, target: T.DataType) -> bool:

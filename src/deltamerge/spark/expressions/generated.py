@@ -16,6 +16,7 @@ from deltamerge.protocol.table.constraints import constraints_of
 from deltamerge.spark.expressions.analysis import empty_frame, parsed, plain_message
 from deltamerge.spark.expressions.expression import from_user
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.older import condition_of
 from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import nullable_type, spark_type
@@ -57,7 +58,7 @@ def check_generated(spark: Session, schema: StructType) -> None:
                 rows = rows.join(bare_row(spark), value.isNull(), "left_anti")
                 found = rows.select(F.lit(1), value.alias("value")).schema["value"].dataType
         except AnalysisException as error:
-            _refuse(error.getCondition() or "", name, text, error)
+            _refuse(condition_of(error) or "", name, text, error)
         if forbidden(text, OF_ROWS) is not None:
             _refuse("", name, text)
         field = schema.find(name)

@@ -13,6 +13,7 @@ from deltamerge.spark.expressions.analysis import empty_frame, plain_message
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.session.adapter import extended_plan
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.older import condition_of
 from deltamerge.spark.session.quiet import quietly
 
 _PARSED = re.compile(r"== Parsed Logical Plan ==\n'?Filter (.*?)\n\+- '?(?:Project|Local|Logical)\w*\b", re.DOTALL)
@@ -40,7 +41,7 @@ def predicate_of(spark: Session, schema: StructType, text: str) -> Expression:
         ) from error
     except AnalysisException as error:
         raise AnalysisError(
-            error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED",
+            condition_of(error) or "DELTAMERGE_ANALYSIS_FAILED",
             f"Cannot resolve the predicate {text!r}: {plain_message(str(error))}",
             parameters={"predicate": text},
             hint=f"The table has the columns {', '.join(schema.names)}.",

@@ -13,6 +13,7 @@ from deltamerge.spark.expressions.analysis import plain_message
 from deltamerge.spark.expressions.suggestions import close_tables
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import UNNAMED, condition_in, translated
+from deltamerge.spark.session.older import condition_of
 from deltamerge.spark.session.plain import plain_sql, plain_table
 from deltamerge.spark.session.quiet import quietly
 from deltamerge.worker.scan.outcomes import AttemptEnded
@@ -89,7 +90,7 @@ def _refusal(spark: Session, error: Exception) -> DeltaMergeError | AttemptEnded
     if unloaded is not None:
         condition, message = f"{_NO_CATALOG}.PLUGIN_CLASS_NOT_FOUND", unloaded
     elif isinstance(error, AnalysisException):
-        condition, message = error.getCondition() or "DELTAMERGE_ANALYSIS_FAILED", plain_message(str(error))
+        condition, message = condition_of(error) or "DELTAMERGE_ANALYSIS_FAILED", plain_message(str(error))
     elif condition == UNNAMED:
         return translated(error)
     found: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}

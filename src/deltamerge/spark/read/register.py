@@ -11,7 +11,6 @@ from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import types as T
-from pyspark.sql.datasource import DataSource
 
 from deltamerge.errors import AnalysisError, DeltaMergeError
 from deltamerge.protocol.schema.types import StructType
@@ -20,6 +19,7 @@ from deltamerge.spark.read.catalog import sql_name
 from deltamerge.spark.read.listing import pattern
 from deltamerge.spark.session.adapter import another_session
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.older import refuse_older
 from deltamerge.spark.session.plain import plain_reader, plain_sql
 from deltamerge.spark.session.schema import nullable_schema
 
@@ -110,6 +110,8 @@ def _escaped(location: str) -> str:
 
 def _knowing(spark: Session, columns: T.StructType) -> Session:
     """A session with the same catalog that knows a format called delta."""
+    refuse_older("A Delta table in the catalog of a Spark without delta-spark's JAR", f"{_HINT} Or use PySpark 4.0 or later.")
+    from pyspark.sql.datasource import DataSource  # an older PySpark has none
 
     class Delta(DataSource):  # within a function, so that it is sent by value
         @classmethod

@@ -21,9 +21,9 @@ from sqlglot import exp
 from deltamerge.errors import DeltaMergeError
 from deltamerge.spark.plans.aliases import plan_aliases
 from deltamerge.spark.plans.text import analyzed, explained_bytes, may_grow, optimized_plan, scans_files
-from deltamerge.spark.plans.trees import Read, call, dotted, literal, opaque
+from deltamerge.spark.plans.trees import Read
+from deltamerge.spark.session import nodes, older
 from deltamerge.spark.session.connect import (
-    call_text,
     column_name,
     expression_text,
     expression_tree,
@@ -32,9 +32,10 @@ from deltamerge.spark.session.connect import (
     plan_name,
     plan_numbers,
     sql_text,
-    word_text,
 )
+from deltamerge.spark.session.nodes import java_list
 
+_nodes: Any = older if older.IS_OLDER else nodes  # of Columns
 Rename = Callable[[Any, Sequence[str]], str | None]
 Reword = Callable[[str], str]
 
@@ -193,7 +194,7 @@ def name_of(frame: DataFrame) -> tuple[tuple[str, ...], bool]:
         plan = frame._jdf.queryExecution().analyzed()
         if plan.getClass().getSimpleName() != "SubqueryAlias":
             return (), True
-        return (*map(str, _list(plan.identifier().qualifier())), str(plan.alias())), True
+        return (*map(str, java_list(plan.identifier().qualifier())), str(plan.alias())), True
     except Exception:
         return (), True
 
@@ -206,7 +207,7 @@ def tree_of(column: Column, seen: Read) -> exp.Expression | None:
     try:
         if _is_of_connect(column):
             return expression_tree(column, seen)
-        return _node_tree(_classic(column).node(), seen)
+        return _nodes.part_tree(_nodes.parts_of(column), seen)
     except Exception:
         return None
 
@@ -214,7 +215,7 @@ def tree_of(column: Column, seen: Read) -> exp.Expression | None:
 def named_by(column: Column) -> list[str] | None:
     """The parts of the name of the column that a Column is, in a frame or in any; None for another expression."""
     try:
-        found = column_name(_parts(column)) if _is_of_connect(column) else _node_name(_parts(column))
+        found = column_name(_parts(column)) if _is_of_connect(column) else _nodes.part_name(_parts(column))
     except Exception:
         return None
     return None if found is None else list(found[1])
@@ -222,34 +223,6 @@ def named_by(column: Column) -> list[str] | None:
 
 def _is_of_connect(column: Column) -> bool:
     return type(column).__module__.startswith("pyspark.sql.connect")
-
-
-def _classic(column: Column) -> Any:
-    return column._jc
-
-
-def _node_tree(node: Any, seen: Read) -> exp.Expression:
-    kind = node.getClass().getSimpleName()
-    if kind == "UnresolvedAttribute":
-        parts = _list(node.nameParts())
-        return opaque(bound=True) if node.planId().isDefined() else dotted(parts)
-    if kind == "SqlExpression":
-        return seen(node.expression()) or opaque()
-    if kind == "UnresolvedFunction":
-        return call(node.functionName(), [_node_tree(a, seen) for a in _list(node.arguments())])
-    if kind == "Alias":
-        return _node_tree(node.child(), seen)
-    if kind == "Literal":
-        return literal(node.value())
-    if kind == "UnresolvedStar":
-        return exp.Star()
-    if kind == "ExpressionColumnNode" and node.expression().getClass().getSimpleName() == "AttributeReference":
-        return opaque(bound=True)
-    return opaque()
-
-
-def _list(sequence: Any) -> list[Any]:
-    return [sequence.apply(i) for i in range(sequence.length())]
 
 
 def bound_columns(frame: DataFrame) -> dict[Any, frozenset[str] | None]:
@@ -260,7 +233,7 @@ def bound_columns(frame: DataFrame) -> dict[Any, frozenset[str] | None]:
     if is_connect(frame.sparkSession):
         return dict(plan_numbers(frame._plan))
     output = frame._jdf.queryExecution().analyzed().output()
-    return {attribute.exprId().toString(): frozenset() for attribute in _list(output)}
+    return {attribute.exprId().toString(): frozenset() for attribute in java_list(output)}
 
 
 def with_names(column: Column, frame: DataFrame, rename: Rename, reword: Reword) -> Column | None:
@@ -271,11 +244,11 @@ def with_names(column: Column, frame: DataFrame, rename: Rename, reword: Reword)
     connect = is_connect(frame.sparkSession)
 
     def visit(part: Any) -> Any:
-        found = column_name(part) if connect else _node_name(part)
+        found = column_name(part) if connect else _nodes.part_name(part)
         if found is not None:
             name = rename(*found)
             return None if name is None else _parts(F.col(name))
-        return _reworded(sql_text(part) if connect else _node_sql(part), reword)
+        return _reworded(sql_text(part) if connect else _nodes.part_sql(part), reword)
 
     return _mapped(column, frame.sparkSession, visit)
 
@@ -287,7 +260,7 @@ def with_texts(column: Column, spark: SparkSession, changed: Reword) -> Column |
     """
 
     def visit(part: Any) -> Any:
-        return _reworded(expression_text(part) if is_connect(spark) else _node_text(part), changed)
+        return _reworded(expression_text(part) if is_connect(spark) else _nodes.part_text(part), changed)
 
     return _mapped(column, spark, visit)
 
@@ -298,34 +271,9 @@ def _reworded(text: str | None, reword: Reword) -> Any:
     return None if found is None or found == text else _parts(F.expr(found))
 
 
-def _node_name(node: Any) -> tuple[Any, list[str]] | None:
-    """The mark of the column that a node names, None where it is bound to no frame, and the parts of its name."""
-    kind = node.getClass().getSimpleName()
-    if kind == "UnresolvedAttribute" and not node.planId().isDefined():
-        return None, _list(node.nameParts())
-    return _attribute(node.expression()) if kind == "ExpressionColumnNode" else None
-
-
-def _node_sql(node: Any) -> str | None:
-    return str(node.expression()) if node.getClass().getSimpleName() == "SqlExpression" else None
-
-
-def _node_text(node: Any) -> str | None:
-    kind = node.getClass().getSimpleName()
-    if kind == "SqlExpression":
-        return _node_sql(node)
-    if kind == "UnresolvedAttribute":
-        return word_text(_list(node.nameParts()), node.planId().isDefined())
-    if kind != "UnresolvedFunction":
-        return None
-    arguments = _list(node.arguments())
-    plain = all(argument.getClass().getSimpleName() == "Literal" for argument in arguments)
-    return call_text(node.functionName(), [argument.value() for argument in arguments]) if plain else None
-
-
 def _parts(column: Any) -> Any:
     """What a Column is made of."""
-    return column._expr if _is_of_connect(column) else _classic(column).node()
+    return column._expr if _is_of_connect(column) else _nodes.parts_of(column)
 
 
 def _mapped(column: Column, spark: SparkSession, visit: Callable[[Any], Any]) -> Column | None:
@@ -339,45 +287,9 @@ def _mapped(column: Column, spark: SparkSession, visit: Callable[[Any], Any]) ->
             copied._expr = mapped_expression(copied._expr, visit)
         else:
             jvm: Any = spark._jvm
-            copied._jc = jvm.org.apache.spark.sql.Column(_mapped_node(_parts(column), visit, jvm))
+            copied._jc = _nodes.made_of(_nodes.mapped_part(_parts(column), visit, jvm), jvm)
     except DeltaMergeError:
         raise
     except Exception:
         return None
     return copied  # type: ignore[no-any-return]
-
-
-def _mapped_node(node: Any, visit: Callable[[Any], Any], jvm: Any) -> Any:
-    found = visit(node)
-    if found is not None or node.getClass().getSimpleName() == "ExpressionColumnNode":
-        return node if found is None else found
-    parts = [node.productElement(i) for i in range(node.productArity())]
-    return node.copy(*[_mapped_part(part, visit, jvm) for part in parts])
-
-
-def _attribute(expression: Any) -> tuple[str, list[str]] | None:
-    """The mark of the column that an expression is, or is a field of, and the names from it on; None for another expression."""
-    kind = expression.getClass().getSimpleName()
-    if kind == "AttributeReference":
-        return expression.exprId().toString(), [expression.name()]
-    if kind == "Alias":
-        return _attribute(expression.child())
-    found = _attribute(expression.child()) if kind == "GetStructField" else None
-    return None if found is None else (found[0], [*found[1], expression.extractFieldName()])
-
-
-def _mapped_part(part: Any, visit: Callable[[Any], Any], jvm: Any) -> Any:
-    """A field of a node: a node, an option or sequence of nodes, a pair of nodes, or something to keep."""
-    if not hasattr(part, "getClass"):
-        return part
-    nodes = jvm.java.lang.Class.forName("org.apache.spark.sql.internal.ColumnNode")
-    if nodes.isInstance(part):
-        return _mapped_node(part, visit, jvm)
-    kind = part.getClass().getName()
-    if kind == "scala.Some":
-        return jvm.scala.Some(_mapped_part(part.get(), visit, jvm))
-    if kind.startswith("scala.Tuple2"):
-        return jvm.scala.Tuple2(_mapped_part(part._1(), visit, jvm), _mapped_part(part._2(), visit, jvm))
-    if kind.startswith("scala.collection") and hasattr(part, "length"):
-        return jvm.PythonUtils.toSeq([_mapped_part(item, visit, jvm) for item in _list(part)])
-    return part

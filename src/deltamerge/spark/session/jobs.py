@@ -33,6 +33,7 @@ from deltamerge.errors import (
 )
 from deltamerge.protocol.table.identity import EXHAUSTED
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.older import arrow_frame, arrow_rows, condition_of
 from deltamerge.spark.session.running import described
 from deltamerge.spark.session.schema import nullable_frame, nullable_type
 from deltamerge.spark.session.settings import settings
@@ -54,6 +55,7 @@ _TOO_LARGE = re.compile(r"Total size of serialized results .* is bigger than spa
 UNNAMED = "DELTAMERGE_JOB_FAILED"
 _LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
+_CAUSED = re.compile(r"^(?:Caused by)?: [\w.$]+: (.+)$", re.MULTILINE)
 _LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
 
 
@@ -67,8 +69,7 @@ def collect(
     spark = frame.sparkSession
     with translating(), settings(spark, set_to), described(spark, description):
         known = frame.schema if schema is None else schema
-        table: pa.Table = unmarked(nullable_frame(frame, known), known).toArrow()
-        return table
+        return arrow_rows(unmarked(nullable_frame(frame, known), known))
 
 
 def attempt(
@@ -103,7 +104,7 @@ def local_frame(spark: Session, table: pa.Table, schema: T.StructType) -> Frame:
     """
     wanted = cast("T.StructType", nullable_type(schema))
     try:
-        return spark.createDataFrame(marked(table, wanted), schema=wanted)
+        return arrow_frame(spark, marked(table, wanted), wanted)
     except OSError as error:
         raise StorageError(
             "DELTAMERGE_STORAGE_REFUSED",
@@ -225,10 +226,16 @@ def condition_in(error: Exception) -> tuple[str, str]:
     """The condition that one of Spark's errors names, UNNAMED where it names none, and the line that says what is wrong."""
     text = str(error)
     found = _CONDITION.search(text)
-    named = error.getCondition() if isinstance(error, PySparkException) and hasattr(error, "getCondition") else None
+    named = condition_of(error)
     if found is None:
-        return named or UNNAMED, _first_line(text)
+        return named or UNNAMED, _cause(text)
     return found[1], found[2].split(" SQLSTATE:")[0].strip()
+
+
+def _cause(text: str) -> str:
+    """What Spark says of a failure to which it gives no condition: the innermost cause where Py4J shows a stack trace."""
+    causes = _CAUSED.findall(text) if text.startswith("An error occurred while calling") else []
+    return causes[-1] if causes else _first_line(text)
 
 
 def _line_with(text: str, *marks: str) -> str:

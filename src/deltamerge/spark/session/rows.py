@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.adapter import is_connect
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.older import IS_OLDER, arrow_frame, qualified
 from deltamerge.spark.session.plain import plain_sql
 
 
@@ -22,13 +24,13 @@ def one_row(spark: Session, values: Mapping[str, int | str]) -> Frame:
         row = ", ".join(f"if(false, NULL, {value}L)" for value in values.values())
         text = f"SELECT * FROM VALUES ({row}) AS counts({', '.join(map(quoted, values))})"  # noqa: S608 - own names, numbers
         return plain_sql(spark, text)
-    return spark.createDataFrame(pa.table({name: pa.array([value]) for name, value in values.items()}))
+    return arrow_frame(spark, pa.table({name: pa.array([value]) for name, value in values.items()}))
 
 
 def rows_frame(spark: Session, rows: pa.Table) -> Frame:
     """An Arrow table as a frame; Spark Connect takes none without rows."""
     if rows.num_rows:
-        return spark.createDataFrame(rows)
+        return arrow_frame(spark, rows)
     return spark.createDataFrame([], from_arrow_schema(rows.schema))
 
 
@@ -41,3 +43,11 @@ def no_rows(spark: Session) -> Frame:
 def bare_row(spark: Session) -> Frame:
     """A row whose column no expression names. To Spark's optimizer a lateral query of it is a projection, no join."""
     return plain_sql(spark, "SELECT 1 AS __deltamerge_one")
+
+
+def with_aliased(frame: Frame, alias: str, other: str, columns: Sequence[tuple[str, T.StructField]]) -> Frame:
+    """The frame by an alias, with some of its columns again, each as a field and by the other alias: a projection, no join."""
+    if IS_OLDER:
+        return frame.alias(alias).select("*", *[qualified(name, field, other) for name, field in columns])
+    chosen = [F.col(name).outer().alias(field.name, metadata=field.metadata) for name, field in columns]
+    return frame.alias(alias).lateralJoin(bare_row(frame.sparkSession).select(*chosen).alias(other))

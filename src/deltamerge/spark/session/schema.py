@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
-from pyspark.errors import ParseException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
@@ -19,6 +20,7 @@ from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import DataType, StructField, StructType, changed_fields, parse_schema, type_value
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.session.older import condition_of, refuse_older, struct_of
 from deltamerge.spark.session.quiet import quietly
 
 _DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
@@ -26,7 +28,18 @@ _DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
 def to_spark(schema: StructType) -> SparkStruct:
     """The Spark schema of a Delta schema."""
-    return SparkStruct.fromJson(type_value(schema))
+    with _known_types():
+        return SparkStruct.fromJson(type_value(schema))
+
+
+@contextlib.contextmanager
+def _known_types() -> Iterator[None]:
+    """Raise InvalidArgumentError for the one type of Delta that PySpark 3.5 lacks."""
+    try:
+        yield
+    except PySparkException:
+        refuse_older("The type VARIANT")
+        raise
 
 
 def from_spark(schema: SparkStruct) -> StructType:
@@ -59,16 +72,15 @@ def schema_of_text(text: str) -> SparkStruct:
 def _parsed(ddl: str, said: str, hint: str) -> SparkStruct:
     try:
         with quietly():
-            found = SparkStruct.fromDDL(ddl)
+            return struct_of(ddl)
     except ParseException as error:
         message = str(error).splitlines()
         raise ParseError(
-            error.getCondition() or "PARSE_SYNTAX_ERROR",
+            condition_of(error) or "PARSE_SYNTAX_ERROR",
             f"{said}: {message[0] if message else ''}",
             parameters={"text": ddl},
             hint=hint,
         ) from error
-    return cast("SparkStruct", found)
 
 
 def check_identity(type: SparkType) -> None:
@@ -139,5 +151,6 @@ def nullable_type(type: SparkType) -> SparkType:
 
 def spark_type(type: DataType) -> SparkType:
     """The Spark type of a Delta type."""
-    found: SparkType = _parse_datatype_json_value(type_value(type))
+    with _known_types():
+        found: SparkType = _parse_datatype_json_value(type_value(type))
     return found

@@ -10,6 +10,7 @@ from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.spark.session.adapter import hadoop_settings, is_connect
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.older import all_settings, refuse_older
 from deltamerge.spark.session.settings import setting
 from deltamerge.storage.credentials import setting_names
 from deltamerge.storage.elsewhere import NAMING
@@ -48,6 +49,8 @@ def check_session(spark: Session) -> None:
             f"The first argument must be a SparkSession, found {spark!r}.",
             hint="spark = SparkSession.builder.getOrCreate()",
         )
+    if is_connect(spark):
+        refuse_older("Spark Connect")
 
 
 def store_settings(spark: Session, names: Sequence[str], pattern: str | None = None) -> dict[str, str]:
@@ -56,7 +59,7 @@ def store_settings(spark: Session, names: Sequence[str], pattern: str | None = N
 
     Spark Connect leaves out those whose names look secret (`spark.redaction.regex`), whatever asks for them.
     """
-    session = {key.removeprefix(_HADOOP): str(value) for key, value in sorted(spark.conf.getAll.items(), key=_plain_last)}
+    session = {key.removeprefix(_HADOOP): str(value) for key, value in sorted(all_settings(spark).items(), key=_plain_last)}
     wanted = {*names, *(name for name in session if pattern is not None and re.search(pattern, name))}
     found = {name: session[name] for name in wanted if session.get(name)}
     return found if is_connect(spark) else {**found, **hadoop_settings(spark, names, pattern)}

@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from deltamerge.protocol.values.variant import VARIANT
 from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.session.older import VARIANT_TYPE
 from deltamerge.spark.session.schema import nullable_type
 from deltamerge.worker.entry import unmarked_map
 from deltamerge.worker.scan.columns import required_variants
@@ -25,7 +26,7 @@ def has_variant(type: T.DataType) -> bool:
         return has_variant(type.elementType)
     if isinstance(type, T.MapType):
         return has_variant(type.keyType) or has_variant(type.valueType)
-    return isinstance(type, T.VariantType)
+    return isinstance(type, VARIANT_TYPE)
 
 
 def unmarked(frame: Frame, schema: T.StructType) -> Frame:
@@ -53,4 +54,4 @@ def _plain(type: T.DataType) -> T.DataType:
         return T.ArrayType(_plain(type.elementType), type.containsNull)
     if isinstance(type, T.MapType):
         return T.MapType(_plain(type.keyType), _plain(type.valueType), type.valueContainsNull)
-    return _PLAIN if isinstance(type, T.VariantType) else type
+    return _PLAIN if isinstance(type, VARIANT_TYPE) else type

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-OLDEST, NEWEST = (4, 0), (4, 3)
+OLDEST, NEWEST = (3, 5), (4, 3)
 _NEEDS = f"deltamerge needs PySpark {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
 _PIN = f"pyspark>={OLDEST[0]}.{OLDEST[1]},<{NEWEST[0]}.{NEWEST[1] + 1}"
 

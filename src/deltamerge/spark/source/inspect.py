@@ -15,6 +15,7 @@ from deltamerge.spark.expressions.expression import only
 from deltamerge.spark.plans.text import may_be_parquet
 from deltamerge.spark.session.adapter import estimated, is_file_scan
 from deltamerge.spark.session.frames import Frame
+from deltamerge.spark.session.older import INTERVALS
 from deltamerge.spark.session.schema import from_spark, nullable_frame, nullable_type
 from deltamerge.spark.session.settings import setting, settings
 from deltamerge.spark.source.facts import TIME, SourceFacts
@@ -136,7 +137,7 @@ def fits_arrow(type: T.DataType) -> bool:
             return fits_arrow(type.elementType)
         case T.MapType():
             return fits_arrow(type.keyType) and fits_arrow(type.valueType)
-    is_interval = isinstance(type, T.YearMonthIntervalType | T.CalendarIntervalType | T.DayTimeIntervalType)
+    is_interval = isinstance(type, INTERVALS)
     return not is_interval or type == T.DayTimeIntervalType()
 
 

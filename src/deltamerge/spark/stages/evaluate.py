@@ -25,7 +25,7 @@ from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, local_frame
 from deltamerge.spark.session.quiet import quietly
-from deltamerge.spark.session.rows import bare_row
+from deltamerge.spark.session.rows import with_aliased
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.stages.changes import ClauseQuery, clause_number
 from deltamerge.worker.scan.outcomes import NotThisWay
@@ -114,21 +114,15 @@ def _side_by_side(spark: Session, count: int, *sides: Rows) -> Frame:
         name = f"{_PLACE}_{place}"
         columns[name] = values
         fields.append(_sized(its, name))
-        chosen.append(_named(F.col(name).outer(), its))
-    frame = local_frame(spark, pa.table(columns), T.StructType(fields)).alias(own[0])
-    return frame.lateralJoin(bare_row(spark).select(*chosen).alias(other[0])) if chosen else frame
+        chosen.append((name, _sized(its, its.name)))
+    frame = local_frame(spark, pa.table(columns), T.StructType(fields))
+    return with_aliased(frame, own[0], other[0], chosen) if chosen else frame.alias(own[0])
 
 
 def _sized(field: T.StructField, name: str) -> T.StructField:
     """A field of local data, which may say that its texts have a length."""
     sized = field.metadata.get(SIZED_TEXT)
     return T.StructField(name, field.dataType, True, None if sized is None else {SIZED_TEXT: sized})
-
-
-def _named(column: Column, field: T.StructField) -> Column:
-    """A column as the field of a schema, which may say that its texts have a length."""
-    sized = field.metadata.get(SIZED_TEXT)
-    return column.alias(field.name) if sized is None else column.alias(field.name, metadata={SIZED_TEXT: sized})
 
 
 def _asked(frame: Frame, condition: Expression | None, clauses: Sequence[ClauseQuery], schema: T.StructType) -> Frame:

@@ -13,6 +13,7 @@ from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect
+from deltamerge.spark.session.older import arrow_frame
 from deltamerge.spark.session.schema import to_spark
 
 _NUMBER = "__deltamerge_number"
@@ -30,7 +31,7 @@ def chosen_partitions(
         for field in schema
     }
     table = pa.table({**columns, _NUMBER: pa.array(range(len(partitions)), pa.int64())})
-    frame = spark.createDataFrame(table)
+    frame = arrow_frame(spark, table)
     types = {field.name: field.dataType for field in to_spark(schema).fields}
     frame = frame.select(*[F.col(quoted(name)).cast(type).alias(name) for name, type in types.items()], _NUMBER)
     try:

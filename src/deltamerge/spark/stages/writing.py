@@ -21,6 +21,7 @@ from deltamerge.spark.session.adapter import estimated_bytes
 from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import local_frame
+from deltamerge.spark.session.older import rebalanced
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.session.settings import settings
 from deltamerge.spark.stages.identity import numbered
@@ -106,7 +107,7 @@ def _together(rows: Frame, partition_columns: Sequence[str], gathers: bool) -> F
         return rows
     # Spark drops the hint as soon as it is given where it may not count rows first.
     with settings(rows.sparkSession, gathering() if gathers else None):
-        return rows.hint("rebalance", *[F.col(quoted(name)) for name in partition_columns])
+        return rebalanced(rows, [F.col(quoted(name)) for name in partition_columns])
 
 
 def by_position(frame: Frame, schema: StructType) -> Frame:

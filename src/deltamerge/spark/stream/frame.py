@@ -15,6 +15,7 @@ from deltamerge.log.stream.schemas import Analyzed, check_feed
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.session.adapter import extended_plan
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.older import refuse_older
 from deltamerge.spark.session.plain import plain_stream_reader
 from deltamerge.spark.session.schema import shown_schema, to_spark
 from deltamerge.spark.session.settings import pads_chars, time_zone
@@ -23,7 +24,6 @@ from deltamerge.spark.stages.changed import FEED_COLUMNS, with_changes
 from deltamerge.spark.stages.target import scan_spec
 from deltamerge.spark.stream.planner import StreamSpec
 from deltamerge.spark.stream.shipping import by_value, packed_planner
-from deltamerge.spark.stream.source import source_class
 from deltamerge.spark.stream.store import PlannerStore
 
 PREFIX, LIMITED = "deltamerge_stream_", "deltamerge_limited_stream_"
@@ -54,6 +54,9 @@ def stream_frame(spark: Session, location: str, options: StreamOptions, stores: 
 
     Raises DeltaMergeError.
     """
+    refuse_older("A Delta table as the source of a stream", "Use PySpark 4.0 or later, or read its change data feed in batches.")
+    from deltamerge.spark.stream.source import source_class  # an older PySpark has no sources in Python
+
     snapshot = open_table(spark, location, stores).snapshot()
     if not snapshot.schema:
         raise AnalysisError(

@@ -18,6 +18,7 @@ from deltamerge.protocol.schema.edits import FIRST, Path
 from deltamerge.protocol.table.known_properties import spelled
 from deltamerge.spark.read.catalog import NamedTable, delta_named
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.older import arrow_frame
 from deltamerge.spark.session.rows import no_rows
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.reader import Reader
@@ -289,7 +290,7 @@ def _shown(spark: Session, log: DeltaLog, key: str | None) -> Frame:
         name = spelled(key)
         found = {key: found.get(name, f"Table {log.store.url} does not have property: {key}")}
     keys = sorted(found)
-    return spark.createDataFrame(pa.table({"key": pa.array(keys), "value": pa.array([found[name] for name in keys])}))
+    return arrow_frame(spark, pa.table({"key": pa.array(keys), "value": pa.array([found[name] for name in keys])}))
 
 
 _ACTIONS: dict[str, Callable[[Reader], Action]] = {

@@ -1,0 +1,99 @@
+"""Methods of PySpark 4.0 that tests use, for PySpark 3.5, and which tests need more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from deltamerge.spark.session.older import IS_OLDER, arrow_frame, arrow_rows, struct_of
+
+# What PySpark 3.5 cannot import of the tests, as its reason says.
+UNREADABLE = {
+    "e2e/test_quiet.py": "it has no logger",
+    "unit/spark/session/test_quiet.py": "it has no logger",
+    "unit/activation/test_conditions.py": "its Connect client is another one",
+    "unit/spark/plans/test_aliases.py": "its Connect client is another one",
+    "unit/spark/session/test_adapter.py": "its Connect client is another one",
+}
+if not IS_OLDER:
+    UNREADABLE.clear()
+# The tests, by module or name, whose subject PySpark 3.5 lacks or has otherwise.
+# What follows from its interface or its settings.
+_CALENDARS = "files with old dates and an unknown calendar are read as its settings say, which refuse them unless told"
+NEWER = {
+    "test_stream_source": "it has no data sources in Python",
+    "test_variants": "it has no VARIANT",
+    "test_lexer": "its parser is not where the test looks for it",
+    "test_a_large_source_that_fails_says_so_in_this_librarys_terms": "it says no condition of a failed cast in a job",
+    "test_files_that_can_t_be_read_fail_as_in_spark": "it says no condition of a file that is gone",
+    "test_a_clause_that_raises_tells_its_own_error": "raise_error has no condition",
+    "test_floats_chars_and_collations_are_left_to_spark": "it has no collations",
+    "test_arrow_makes_the_values_that_spark_makes": "it has no collations",
+    "test_what_is_beyond_the_subset_is_left_to_spark": "it has no collations",
+    "test_a_source_whose_files_do_not_tell_its_bounds_is_materialized": _CALENDARS,
+    "test_values_that_spark_may_read_otherwise_are_left_to_it": _CALENDARS,
+    "test_changes_by_conditions_end_as_by_a_join": _CALENDARS,
+    "test_every_type_is_written_read_and_merged": _CALENDARS,
+    "test_files_of_older_sparks_are_read_right": _CALENDARS,
+    "test_files_of_narrower_types_are_widened": "it reads no file of a narrower type, with which the test compares",
+    "test_a_condition_is_read_as_the_session_reads_its_quotes": "double quotes are texts there unless it is all ANSI",
+    "test_intervals_of_the_source_are_added_to_dates": "PySpark has no type for intervals of the calendar",
+    "test_a_view_of_a_whole_table_stands_for_it": "a view of a table is no target, and refused",
+    "test_a_view_of_a_part_is_refused": "a view of a table is no target, and refused",
+    "test_it_works": "some of the calls are not there",
+}
+
+
+def install() -> None:
+    """Give the classes of PySpark 3.5 the methods that tests call."""
+    if not IS_OLDER:
+        return
+    given: Any = SparkSession
+    own = given.createDataFrame
+
+    def create(spark: SparkSession, data: Any, schema: Any = None, *rest: Any, **named: Any) -> DataFrame:
+        if isinstance(data, pa.Table):
+            return arrow_frame(spark, data, schema)
+        found: DataFrame = own(spark, data, schema, *rest, **named)
+        return found
+
+    given.createDataFrame = create
+    frames: Any = DataFrame
+    frames.toArrow = arrow_rows
+    types: Any = T.DataType
+    types.fromDDL = classmethod(lambda cls, text: struct_of(text))
+    errors: Any = PySparkException
+    errors.getCondition = lambda error: error.getErrorClass()
+
+
+def local_rows(rows: Sequence[Sequence[Any]], types: T.StructType) -> pa.Table:
+    """Rows in Arrow, as `createDataFrame` takes them."""
+    if not IS_OLDER:
+        from pyspark.sql.conversion import LocalDataToArrowConversion
+
+        return LocalDataToArrowConversion.convert(rows, types, False)
+    schema = to_arrow_schema(types)
+    columns = [
+        pa.array([_value(row[number], field.dataType) for row in rows], schema.field(number).type)
+        for number, field in enumerate(types.fields)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _value(value: Any, type: T.DataType) -> Any:
+    if value is None:
+        return None
+    if isinstance(type, T.StructType):
+        parts = [value.get(name) for name in type.names] if isinstance(value, dict) else value
+        return {field.name: _value(part, field.dataType) for field, part in zip(type.fields, parts, strict=True)}
+    if isinstance(type, T.ArrayType):
+        return [_value(part, type.elementType) for part in value]
+    if isinstance(type, T.MapType):
+        return [(_value(key, type.keyType), _value(part, type.valueType)) for key, part in value.items()]
+    return value
