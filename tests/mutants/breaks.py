@@ -576,7 +576,7 @@ WORKERS = (
         "worker/write/rewrite.py",
         "(self._writer if partition_key(partition) == here else self._others)",
         "(self._writer)",
-        "worker/write/test_rewrite.py worker/write/test_apply.py",
+        "worker/write/test_mark.py",
     ),
     Break(
         "the feed calls deletes updates",
@@ -605,13 +605,6 @@ WORKERS = (
         "        first[0] = rows[0] != self._last_row\n",
         "        first[0] = True\n",
         "worker/write/test_apply.py worker/write/test_rewrite.py",
-    ),
-    Break(
-        "the next file's rows go to this one",
-        "worker/write/changes.py",
-        "np.flatnonzero(files[1:] != files[:-1]) + 1)",
-        "np.flatnonzero(files[1:] < files[:-1]) + 1)",
-        "worker/write/test_apply.py",
     ),
     Break(
         "each target row has one match",

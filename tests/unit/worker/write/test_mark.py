@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deltamerge.budgets import using
 from deltamerge.protocol.values.roaring import decode
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask
 from deltamerge.worker.write.apply import apply_changes
-from deltamerge.worker.write.results import MARKED
+from deltamerge.worker.write.results import ADD, MARKED, unpack_partition
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
 from tests.unit.worker.data import vector_of, write_spec
 
@@ -28,3 +29,15 @@ def test_marked_rows_join_those_that_were_marked_before(tmp_path: Path, known: i
     (marked,) = [row for row in batch.to_pylist() if row["kind"] == MARKED]
     assert decode(marked["positions"]).positions().tolist() == [0, 1]
     assert marked["rows"] == 10
+
+
+def test_a_row_that_moves_leaves_the_file_of_its_partition(tmp_path: Path) -> None:
+    schema = SCHEMA.append(pa.field("p", pa.string()))
+    pq.write_table(pa.table({"id": range(3)}, schema=SCHEMA), tmp_path / "old.parquet")
+    task = FileTask(0, "old.parquet", {"p": pa.scalar("a")}, rows=3)
+    hits = {FILE: pa.array([0], pa.int32()), ROW: pa.array([1]), CLAUSE: pa.array([0], pa.int32()), "p": ["b"]}
+    with using(small_file_bytes=0, splices=False):
+        spec = ChangeSpec(write_spec(tmp_path, schema, ["p"]), (ClauseAction("update", frozenset({"p"})),), {0: task})
+        (batch,) = apply_changes(spec, [pa.record_batch(hits)], 0)
+    added = [row for row in batch.to_pylist() if row["kind"] == ADD]
+    assert sorted((unpack_partition(row["partition"])["p"].as_py(), row["rows"]) for row in added) == [("a", 2), ("b", 1)]
