@@ -70,3 +70,13 @@ def test_a_view_of_a_part_is_refused(spark: SparkSession, path: str) -> None:
     with pytest.raises(AnalysisException, match=r"(?s)DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS.*Make the view anew"):
         deltamerge.sql(spark, UPDATE)
     assert DeltaTable.forPath(spark, path).history().count() == 2
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("condition", ["", " WHERE id = 1"])
+def test_a_view_of_no_table_is_told_by_name(spark: SparkSession, condition: str) -> None:
+    """Spark's own error is an internal one, with a stack trace; delta-spark leaves it as it is."""
+    spark.range(3).createOrReplaceTempView("of_no_table")
+    with pytest.raises(AnalysisException, match=r"DELTA_TABLE_ONLY_OPERATION.*is not a Delta table: it is a view"):
+        deltamerge.sql(spark, f"DELETE FROM of_no_table{condition}")
+    assert spark.table("of_no_table").count() == 3

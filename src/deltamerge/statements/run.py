@@ -13,7 +13,7 @@ from deltamerge.errors import AnalysisError, DeltaMergeError, ParseError
 from deltamerge.merge.statement.parse import says_merge
 from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
-from deltamerge.spark.read.catalog import NotDelta, delta_named
+from deltamerge.spark.read.catalog import NotDelta, delta_named, table_only
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.plain import plain_sql
@@ -41,6 +41,8 @@ from deltamerge.statements.table.drop import parse_drop, parse_truncate
 from deltamerge.statements.table.generate import parse_generate
 from deltamerge.statements.with_queries import changes_rows, parse_with
 
+# What Spark's internal error says of a view in the place of a table whose rows are to be deleted.
+_NO_TABLE = "Unexpected table relation"
 # By the words that a statement begins with.
 _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("INSERT",): parse_insert,
@@ -135,6 +137,18 @@ def run_sql(spark: Session, text: str, arguments: Arguments | None = None, value
         if error.condition != NO_SOURCE:
             raise
         return run_unread(spark, ready, arguments, error)
+    except Exception as error:
+        if _NO_TABLE not in str(error):
+            raise
+        raise _no_table(spark, ready.text) from error
+
+
+def _no_table(spark: Session, text: str) -> AnalysisError:
+    """The error for a DELETE from a view of what is no table, where Spark's is an internal one."""
+    name = _about(text)
+    found = delta_named(spark, name)
+    assert isinstance(found, NotDelta)
+    return table_only(name, found, "DELETE")
 
 
 def _run(spark: Session, ready: Formatted, arguments: Arguments | None) -> Frame | None:
@@ -203,7 +217,7 @@ def _about(text: str) -> list[str]:
     while any(map(reader.sees, _BEFORE_NAME)):
         reader.go_to(reader.behind + 1)
     name = name_at(tokens, reader.behind)
-    made = any(makes_name(tokens, n) for n in range(reader.behind, reader.behind + 2 * len(name)))
+    made = any(makes_name(tokens, n) for n in range(reader.behind, min(len(tokens), reader.behind + 2 * len(name))))
     return [] if made else [part.name for part in name]
 
 
