@@ -185,7 +185,7 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
         for parsed in json_lines(data):
             number += 1
             value = parsed()
-            has_actions = has_actions or bool(value)
+            has_actions = has_actions or any(value[kind] is not None for kind in value)
             known = [kind for kind in value if kind in _KNOWN and value[kind] is not None]
             if len(known) > 1:
                 raise ValueError(f"one line holds the actions {' and '.join(known)}")

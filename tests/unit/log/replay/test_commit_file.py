@@ -80,7 +80,7 @@ def test_windows_line_ends_are_passed_over() -> None:
     assert parse(json.dumps(add("a")) + "\r", json.dumps(add("b")) + "\r").adds.num_rows == 2
 
 
-@pytest.mark.parametrize("text", ["", "\n", " \n\n", "{}\n"])
+@pytest.mark.parametrize("text", ["", "\n", " \n\n", "{}\n", '{"add":null}\n', '{"unknown":null}\n{}\n'])
 def test_a_commit_without_actions_is_refused(text: str) -> None:
     with pytest.raises(CorruptTableError, match="it holds no action") as caught:
         parse_commit(text.encode(), FILE, STORE)
