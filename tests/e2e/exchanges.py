@@ -28,14 +28,19 @@ LEGAL = {
     "delete": lambda merge: merge.whenMatchedDelete(),
     "sync": lambda merge: merge.whenNotMatchedInsertAll().whenNotMatchedBySourceDelete(),
 }
-OTHER = {
+CHOOSING = {
     "condition": lambda merge: merge.whenMatchedUpdateAll("s.v > 1"),
     "two clauses": lambda merge: merge.whenMatchedDelete("s.v > 1").whenMatchedUpdateAll(),
     "expression": lambda merge: merge.whenMatchedUpdate(set={"v": "s.v + 1"}),
     "target's value": lambda merge: merge.whenMatchedUpdate(set={"w": "t.w"}),
-    "cast": lambda merge: merge.whenMatchedUpdate(set={"w": "s.v"}),
     "update by source": lambda merge: merge.whenNotMatchedBySourceUpdate(set={"v": "0"}),
     "delete by source of some": lambda merge: merge.whenNotMatchedBySourceDelete("t.v > 3"),
+}
+OTHER = {
+    "call in a condition": lambda merge: merge.whenMatchedUpdateAll("abs(s.v) > 1"),
+    "call in a value": lambda merge: merge.whenMatchedUpdate(set={"v": "abs(s.v)"}),
+    "one of two clauses": lambda merge: merge.whenMatchedDelete("s.v > 1").whenMatchedUpdate("length(s.w) > 1", {"v": "s.v"}),
+    "cast": lambda merge: merge.whenMatchedUpdate(set={"w": "s.v"}),
     "unchanged": lambda merge: merge.whenMatchedUpdateAll().skipUnchanged(),
 }
 

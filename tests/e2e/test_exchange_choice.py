@@ -13,21 +13,22 @@ from deltamerge.budgets import using
 from deltamerge.merge.execute.attempts import Ran
 from deltamerge.merge.plan.logical import Strategy
 from tests.e2e.counting import jobs_of
-from tests.e2e.exchanges import CHANGES, LEGAL, OTHER, RANGE, READ_BY_WORKERS, ROWS, SCHEMA, exchanges_of, parquet
+from tests.e2e.exchanges import CHANGES, CHOOSING, LEGAL, OTHER, RANGE, READ_BY_WORKERS, ROWS, SCHEMA, exchanges_of, parquet
 from tests.e2e.tables import conf, content, make
 
 
-@pytest.mark.parametrize("name", [*LEGAL, *OTHER])
+@pytest.mark.parametrize("name", [*LEGAL, *CHOOSING, *OTHER])
 def test_which_clauses_are_exchanged(
     spark: SparkSession, tmp_path: Path, runs: list[Ran], apart: None, name: str, way: str
 ) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
-    merge = (LEGAL | OTHER)[name](table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), "t.k = s.k"))
-    strategy = f"{way}_exchange" if name in LEGAL else "broadcast"
-    assert (f"1. {way} exchange by k" in merge.explain()) is (name in LEGAL)
+    merge = (LEGAL | CHOOSING | OTHER)[name](table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), "t.k = s.k"))
+    is_exchanged = name not in OTHER
+    strategy = f"{way}_exchange" if is_exchanged else "broadcast"
+    assert (f"1. {way} exchange by k" in merge.explain()) is is_exchanged
     assert merge.preview().strategy == strategy
     assert merge.run().strategy == strategy
-    assert [(exchange is not None) is (name in LEGAL) for exchange in exchanges_of(runs)] == [True, True]
+    assert [(exchange is not None) is is_exchanged for exchange in exchanges_of(runs)] == [True, True]
 
 
 CONDITIONS = {

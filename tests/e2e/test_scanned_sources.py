@@ -112,7 +112,7 @@ def test_a_scan_is_kept_where_its_rows_are_looked_at_twice(
         spark.read.parquet(files).alias("s"), "t.k > s.k AND s.k = 9"
     ).whenMatchedDelete().execute()
     limit(deferred_share=1e9)  # a source that is small beside the table
-    upsert(merge()).execute()
+    merge().whenMatchedUpdateAll("abs(s.v) > 11").whenNotMatchedInsertAll().execute()
     assert [source.facts.evaluation.value for source in sources] == ["materialized"] * 7
 
 
