@@ -38,7 +38,7 @@ def main(path: str, done: int, strategy: str, delay: float, remote: str = "") ->
         source = spark.createDataFrame(pa.table(rows)).alias("s")
         merge = table.merge(source, "t.id = s.id and t.part = s.part")
         merge.whenMatchedUpdate(set={"counter": "t.counter + 1"}).whenNotMatchedInsertAll().run(
-            lambda step: print(step, flush=True)
+            lambda progress: print(progress.step, flush=True)
         )
         print(READY, flush=True)
 

@@ -20,7 +20,7 @@ def main(wide: Path, narrow: Path) -> None:
     report("data file", wide, 40_000, merge(spark, wide).whenMatchedUpdateAll().whenNotMatchedInsertAll())
     comment = f"'{'x' * 30_000}' <> s.name"
     report("commit file", narrow, 10_000, merge(spark, narrow).whenMatchedUpdateAll().whenNotMatchedInsertAll(comment))
-    report("rows for Spark", narrow, 100, merge(spark, narrow).whenMatchedUpdateAll("s.name <> t.name"))
+    report("rows for Spark", narrow, 100, merge(spark, narrow).whenMatchedUpdateAll("upper(s.name) <> t.name"))
     spark.conf.set("spark.deltamerge.strategy", "join")
     report("data file on a worker", wide, None, merge(spark, wide).whenMatchedUpdateAll().whenNotMatchedInsertAll())
 

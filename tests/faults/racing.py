@@ -8,6 +8,7 @@ import sys
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from deltamerge.progress import Progress
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.faults.processes import READY, small_session
 
@@ -42,8 +43,11 @@ def upsert(spark: SparkSession, path: str, key: int) -> DeltaMergeBuilder:
 def attempt(merge: DeltaMergeBuilder, wait: bool) -> str:
     """Run a merge: '' when it is committed, else its error as JSON. With `wait` it commits when it is told to."""
 
-    def step(name: str) -> None:
-        if wait and name == COMMITTING:
+    steps: list[str] = []
+
+    def step(progress: Progress) -> None:
+        steps.append(progress.step)
+        if wait and steps.count(COMMITTING) == 1 and progress.step == COMMITTING:
             say(COMMITTING)
             sys.stdin.readline()
 
