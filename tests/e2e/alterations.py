@@ -25,7 +25,7 @@ ALTERATIONS: dict[str, list[str]] = {
         "ALTER TABLE {t} ADD COLUMNS (b STRING COMMENT 'new' FIRST, c VARCHAR(3) AFTER a)",
         "ALTER TABLE {t} ADD COLUMN s.z ARRAY<INT>",
         "ALTER TABLE {t} ALTER COLUMN b COMMENT 'other'",
-        "ALTER TABLE {t} ALTER COLUMN a DROP NOT NULL",
+        "ALTER TABLE {t} CHANGE COLUMN a DROP NOT NULL",
         "ALTER TABLE {t} ALTER COLUMN s.y FIRST",
         "ALTER TABLE {t} ALTER COLUMN b AFTER p",
     ],

@@ -113,7 +113,7 @@ def test_changes_are_a_table(spark: SparkSession, path: Path) -> None:
     "text",
     [
         "CREATE VIEW kept AS SELECT * FROM {}",
-        "CREATE OR REPLACE TEMP VIEW kept AS SELECT * FROM {}",
+        "ALTER VIEW kept AS SELECT * FROM {}",
         "CACHE TABLE kept AS SELECT * FROM {}",
         "ANALYZE TABLE {} COMPUTE STATISTICS",
     ],

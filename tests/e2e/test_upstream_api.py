@@ -44,6 +44,7 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
     given = {"changes": changes, "time": time, "stream": stream, "checkpoint": str(folder / "checkpoint")}
     yield {"spark": spark, "path": str(path), "DeltaTable": DeltaTable, "placed": placed, **given}
     spark.sql("DROP TABLE IF EXISTS made_by_call")
+    spark.catalog.dropTempView("shown_by_call")
     deltamerge.deactivate(spark)
     spark.catalog.dropTempView("changes")
 

@@ -111,6 +111,9 @@ CALLS: dict[str, tuple[Call, ...]] = {
         sql("CREATE TABLE made_by_call USING delta AS SELECT * FROM changes", "spark.table('made_by_call').count() == 2"),
         sql("CREATE OR REPLACE TABLE delta.`path` (id INT) USING delta CLUSTER BY (id)", COUNT.format(0)),
         sql("CREATE TABLE made_by_call SHALLOW CLONE delta.`path`", "spark.table('made_by_call').count() == 3"),
+        sql(
+            "CREATE OR REPLACE TEMP VIEW shown_by_call AS SELECT * FROM delta.`path`", "spark.table('shown_by_call').count() == 3"
+        ),
         sql("ALTER TABLE delta.`path` ADD COLUMNS (w STRING COMMENT 'a text')", f"{COLUMNS} == ['id', 'n', 'w']"),
         sql("ALTER TABLE delta.`path` ALTER COLUMN n COMMENT 'a number'", f"{COLUMNS} == ['id', 'n']"),
         sql("ALTER TABLE delta.`path` ADD CONSTRAINT positive CHECK (id > 0)", PROPERTY.format("delta.constraints.positive")),

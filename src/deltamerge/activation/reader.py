@@ -17,6 +17,7 @@ from deltamerge.spark.session.adapter import is_connect
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.plain import plain_table
 from deltamerge.spark.sql.text import name_parts_of
+from deltamerge.statements.temp_views import refresh_view
 
 _DEFAULT_FORMAT = "spark.sql.sources.default"
 
@@ -32,6 +33,8 @@ def with_delta(spark: Session, reader: Any, mixin: type | None = None) -> Any:
 def read_table(spark: Session, name: str, options: Options, plain: Any) -> Frame:
     """The rows of a table or view by name: `plain` is what Spark makes of it, where it is no Delta table that only we read."""
     parts = name_parts_of(name)
+    if parts:
+        refresh_view(spark, parts)
     if not (is_path(parts) or asks_of_delta(options)):
         try:
             with asking_for_formats(spark):

@@ -87,11 +87,14 @@ def _named(
     if not (views.frames or paths):
         return None
     if not asks:
-        raise _unsupported(tokens, "a Delta table that Spark can't read itself", _OF_ONE_VERSION)
+        raise _unsupported(
+            tokens, "a Delta table that Spark can't read itself", _TEMPORARY if "VIEW" in _leading(tokens) else _NO_FORMAT
+        )
     return Formatted(text[:first] + query, {**ready.frames, **views.frames}), arguments
 
 
-_OF_ONE_VERSION = "A DataFrame of one version can be a temporary view: spark.sql('SELECT ..').createOrReplaceTempView(name)."
+_TEMPORARY = "Make a temporary view in each session: CREATE OR REPLACE TEMP VIEW name AS SELECT .."
+_NO_FORMAT = "Use delta-spark for it; DESCRIBE, SHOW COLUMNS and SHOW TBLPROPERTIES tell of the table here."
 
 
 def _target(tokens: Sequence[Token]) -> list[Token]:

@@ -39,6 +39,8 @@ from deltamerge.statements.table.describe import parse_describe, parse_show_colu
 from deltamerge.statements.table.detail import parse_detail, parse_history
 from deltamerge.statements.table.drop import parse_drop, parse_truncate
 from deltamerge.statements.table.generate import parse_generate
+from deltamerge.statements.temp_views import PARSERS as TEMP_VIEWS
+from deltamerge.statements.temp_views import refresh_views
 from deltamerge.statements.with_queries import changes_rows, parse_with
 
 # What Spark's internal error says of a view in the place of a table whose rows are to be deleted.
@@ -53,6 +55,7 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("GENERATE",): parse_generate,
     ("CONVERT", "TO", "DELTA"): parse_convert,
     ("CREATE", "TABLE"): parser_of(Creation.CREATE),
+    **TEMP_VIEWS,
     ("CREATE", "OR", "REPLACE", "TABLE"): parser_of(Creation.CREATE_OR_REPLACE),
     ("REPLACE", "TABLE"): parser_of(Creation.REPLACE),
     ("DELETE", "FROM"): parse_delete,
@@ -125,6 +128,7 @@ def run_sql(spark: Session, text: str, arguments: Arguments | None = None, value
     ready = formatted(text, values)
     if ready is None:  # Spark says what is wrong with it
         return plain_sql(spark, text, arguments, **values)
+    refresh_views(spark, ready.text)
     found = _run(spark, ready, arguments)
     if found is None:
         found = run_query(spark, ready, arguments)

@@ -52,9 +52,11 @@ def described(name: Sequence[str], rows: Iterable[Sequence[str | None]]) -> List
 def shown(name: Sequence[str], rows: Iterable[Mapping[str, str]]) -> Listed | None:
     """What SHOW TABLE EXTENDED says of the table that it was asked for by this name, among those that fit its pattern.
 
-    None where it is not there, is a temporary view, or can't be told from others, or its location from other text.
+    None where it is not there, is a temporary view, or can't be told from others, or its location from other text. With its
+    database the name is no temporary view's.
     """
     found = [row for row in rows if row["tableName"].lower() == name[-1].lower()]
+    found = [row for row in found if not row["isTemporary"]] if len(name) > 1 else found
     exact = [row for row in found if row["tableName"] == name[-1]] or found
     if len(exact) != 1 or exact[0]["isTemporary"]:
         return None

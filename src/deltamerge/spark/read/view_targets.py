@@ -13,6 +13,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.spark.expressions.queries import table_frame
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.read.catalog import NamedTable, NotDelta, delta_named, sql_name, table_only
+from deltamerge.spark.read.kept_views import aliased, kept_alias
 from deltamerge.spark.read.snapshot import newest_frame
 from deltamerge.spark.read.unread import ShownTable, shown_table
 from deltamerge.spark.session.frames import Frame, Session
@@ -61,7 +62,8 @@ def show_newest(spark: Session, found: NamedTable, table: DeltaLog) -> None:
     """Have a view by whose name its table was changed show what has become of the table; nothing to do for a table."""
     if not found.is_view:
         return
-    frame, view = newest_frame(spark, table.snapshot()), quoted(found.name[-1])
+    shown = kept_alias(table_frame(spark, sql_name(found.name)))
+    frame, view = aliased(newest_frame(spark, table.snapshot()), shown), quoted(found.name[-1])
     if len(found.name) == 1:
         frame.createOrReplaceTempView(view)
     else:

@@ -46,6 +46,11 @@ class Reader:
         self._at = 0
 
     @property
+    def text(self) -> str:
+        """The whole text."""
+        return self._text
+
+    @property
     def done(self) -> bool:
         return self._at >= len(self._tokens)
 

@@ -198,7 +198,11 @@ def _rename(reader: Reader) -> Action:
 
 def _alter(reader: Reader) -> Action:
     reader.take("COLUMN")
-    path = any_name(reader)
+    return _altered(reader, any_name(reader))
+
+
+def _altered(reader: Reader, path: tuple[str, ...]) -> Action:
+    """What is to become of a column."""
     asked = ChangeColumn(path)
     if reader.take("TYPE"):
         type = reader.type_text("COMMENT", *_NO_TYPE, *_PLACES)
@@ -238,10 +242,16 @@ def _typed(asked: ChangeColumn, type: str) -> Action:
     return run
 
 
+# What ALTER COLUMN begins with behind the column's name.
+_CHANGES = ("TYPE", "COMMENT", "SET", "DROP", *_PLACES)
+
+
 def _change(reader: Reader) -> Action:
-    """`CHANGE COLUMN name name type [COMMENT text] [FIRST | AFTER name]`."""
+    """`CHANGE COLUMN name name type [COMMENT text] [FIRST | AFTER name]`, or as ALTER COLUMN."""
     reader.take("COLUMN")
     path = any_name(reader)
+    if any(reader.sees(word) for word in _CHANGES) and not reader.sees(path[-1].upper()):
+        return _altered(reader, path)
     if one_name(reader).lower() != path[-1].lower():
         raise not_allowed("A rename by CHANGE COLUMN", "ALTER TABLE .. RENAME COLUMN .. TO ..")
     said = column(reader, _PLACES, path[-1])
