@@ -13,7 +13,7 @@ from deltamerge.budgets import using
 from deltamerge.merge.execute.attempts import Ran
 from deltamerge.merge.plan.logical import Strategy
 from tests.e2e.counting import jobs_of
-from tests.e2e.exchanges import CHANGES, CHOOSING, LEGAL, OTHER, RANGE, READ_BY_WORKERS, ROWS, SCHEMA, exchanges_of, parquet
+from tests.e2e.exchanges import CHANGES, CHOOSING, JOIN, LEGAL, OTHER, RANGE, READ_BY_WORKERS, ROWS, SCHEMA, exchanges_of, parquet
 from tests.e2e.tables import conf, content, make
 
 
@@ -29,6 +29,21 @@ def test_which_clauses_are_exchanged(
     assert merge.preview().strategy == strategy
     assert merge.run().strategy == strategy
     assert [(exchange is not None) is is_exchanged for exchange in exchanges_of(runs)] == [True, True]
+
+
+def test_rows_without_a_match_change_while_a_second_job_inserts(
+    spark: SparkSession, tmp_path: Path, runs: list[Ran], apart: None, way: str
+) -> None:
+    """The first job has the keys of the source alone, and what NOT MATCHED BY SOURCE clauses set."""
+    source = parquet(spark, tmp_path / "changes", CHANGES).alias("s")
+    for name, settings in (("joined", JOIN), ("exchanged", {})):
+        merge = make(spark, tmp_path / name, SCHEMA, ROWS, files=3).merge(source, "t.k = s.k")
+        merge = merge.whenNotMatchedInsertAll().whenNotMatchedBySourceUpdate("t.v > 3", {"v": "t.v + 1"})
+        with conf(spark, settings), using(**READ_BY_WORKERS):
+            merge.execute()
+    assert exchanges_of(runs)[-1] is not None
+    assert runs[-1].attempt.key_only  # type: ignore[attr-defined]
+    assert content(spark, tmp_path / "exchanged") == content(spark, tmp_path / "joined")
 
 
 CONDITIONS = {

@@ -73,10 +73,10 @@ def test_a_view_of_a_part_is_refused(spark: SparkSession, path: str) -> None:
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("condition", ["", " WHERE id = 1"])
-def test_a_view_of_no_table_is_told_by_name(spark: SparkSession, condition: str) -> None:
+@pytest.mark.parametrize("text", ["of_no_table", "of_no_table WHERE id = 1", "IDENTIFIER('of_no_table')"])
+def test_a_view_of_no_table_is_told_by_name(spark: SparkSession, text: str) -> None:
     """Spark's own error is an internal one, with a stack trace; delta-spark leaves it as it is."""
     spark.range(3).createOrReplaceTempView("of_no_table")
     with pytest.raises(AnalysisException, match=r"DELTA_TABLE_ONLY_OPERATION.*is not a Delta table: it is a view"):
-        deltamerge.sql(spark, f"DELETE FROM of_no_table{condition}")
+        deltamerge.sql(spark, f"DELETE FROM {text}")
     assert spark.table("of_no_table").count() == 3

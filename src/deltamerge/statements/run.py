@@ -144,15 +144,11 @@ def run_sql(spark: Session, text: str, arguments: Arguments | None = None, value
     except Exception as error:
         if _NO_TABLE not in str(error):
             raise
-        raise _no_table(spark, ready.text) from error
-
-
-def _no_table(spark: Session, text: str) -> AnalysisError:
-    """The error for a DELETE from a view of what is no table, where Spark's is an internal one."""
-    name = _about(text)
-    found = delta_named(spark, name)
-    assert isinstance(found, NotDelta)
-    return table_only(name, found, "DELETE")
+        name = _about(with_identifiers(spark, with_arguments(ready.text, arguments)))
+        target = delta_named(spark, name) if name else None
+        if not isinstance(target, NotDelta):
+            raise
+        raise table_only(name, target, "DELETE") from error
 
 
 def _run(spark: Session, ready: Formatted, arguments: Arguments | None) -> Frame | None:

@@ -149,15 +149,12 @@ def _pairs(
     source, scope = work.source.collected, work.logical.resolved.scope
     assert source is not None
 
-    def is_too_large(of_source: Sequence[str], of_target: Sequence[str]) -> bool:
-        return _bytes(work, matched, of_source, of_target) > work.budgets.changed_bytes
-
-    if is_too_large(copied(clauses, "source"), copied(clauses, "target")):
+    if _are_too_large(work, matched, copied(clauses, "source"), copied(clauses, "target")):
         return _too_large(work, "what the matched rows copy takes")
     rows = _Rows(clauses, len(matched.source), matched.target, matched.source)
     programs = [compiled.program for compiled in clauses]
     asked_of_source, asked_of_target = asked_columns(programs, "source"), asked_columns(programs, "target")
-    if is_too_large(asked_of_source, asked_of_target):
+    if _are_too_large(work, matched, asked_of_source, asked_of_target):
         return _too_large(work, "what the clauses ask for takes")
     if condition is None and all(compiled.in_arrow for compiled in clauses):
         known = _known(clauses, _sides(work, matched, asked_of_source, asked_of_target))
@@ -165,7 +162,7 @@ def _pairs(
             return replace(rows, known=known)
     used = [*([condition] if condition else []), *(e for compiled in clauses for e in compiled.expressions)]
     of_source, of_target = scope.source.select(scope.used(used, "source")), scope.target.select(scope.used(used, "target"))
-    if is_too_large(of_source.names, of_target.names):
+    if _are_too_large(work, matched, of_source.names, of_target.names):
         return _too_large(work, "what Spark evaluates takes")
     question = about_pairs(
         work.spark,
@@ -191,16 +188,16 @@ def _sides(work: Work, matched: MatchedRows, of_source: Sequence[str], of_target
 def _holding(work: Work, matched: MatchedRows, condition: Condition) -> MatchedRows | NotThisWay:
     """The pairs for which a condition is true that Arrow evaluates."""
     of_source, of_target = sorted(names_in(condition, "source")), sorted(names_in(condition, "target"))
-    if _bytes(work, matched, of_source, of_target) > work.budgets.changed_bytes:
+    if _are_too_large(work, matched, of_source, of_target):
         return _too_large(work, "what the search condition asks for takes")
     return matched.only(np.flatnonzero(holds(condition, _sides(work, matched, of_source, of_target))))
 
 
-def _bytes(work: Work, matched: MatchedRows, of_source: Sequence[str], of_target: Sequence[str]) -> int:
-    """The bytes of some columns of the matched pairs."""
+def _are_too_large(work: Work, matched: MatchedRows, of_source: Sequence[str], of_target: Sequence[str]) -> bool:
+    """Whether some columns of the matched pairs are too large for the driver."""
     assert work.source.collected is not None
     sides = ((work.source.collected.select(of_source), matched.source), (matched.scanned.select(of_target), matched.row))
-    return sum(repeated_bytes(table, rows) for table, rows in sides)
+    return sum(repeated_bytes(table, rows) for table, rows in sides) > work.budgets.changed_bytes
 
 
 def _known(clauses: Sequence[CompiledClause], rows: Sides) -> Sequence[tuple[Indices, pa.Table | None]] | None:

@@ -25,7 +25,6 @@ from deltamerge.merge.plan.physical import (
     RowFilter,
     SparkJoin,
 )
-from deltamerge.merge.plan.program import CompiledClause
 from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.schema.char_varchar import char_varchars
@@ -244,8 +243,8 @@ def _exchange_blocker(logical: LogicalPlan, budgets: Budgets) -> str | None:
     if resolved.snapshot.partition_columns:
         return "the table is partitioned"
     for compiled in logical.program.clauses:
-        if (blocker := _clause_blocker(compiled)) is not None:
-            return blocker
+        if compiled.left is not None:
+            return f"Spark must evaluate {compiled.left}"
     if not logical.equi_only:
         return "the search condition is more than equalities of columns"
     if len(logical.pairs) > budgets.exchange_keys:
@@ -263,16 +262,6 @@ def _exchange_blocker(logical: LogicalPlan, budgets: Budgets) -> str | None:
     if not any(is_ranged(resolved.scope.target, pair) for pair in logical.pairs):
         return "no key is a whole number, a date or a timestamp"
     return None
-
-
-def _clause_blocker(compiled: CompiledClause) -> str | None:
-    if compiled.in_arrow:
-        return None
-    clause = compiled.clause
-    if clause.condition is not None and compiled.program.condition is None:
-        return f"Spark must evaluate the condition {clause.condition.text}"
-    evaluated = ", ".join(compiled.evaluated)
-    return f"Spark must evaluate the value of {evaluated}"
 
 
 def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Layouts, hash_tasks: int) -> Exchange:

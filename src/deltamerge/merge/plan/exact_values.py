@@ -62,13 +62,10 @@ def _arithmetic(node: exp.Binary, type: PrimitiveType, scope: Scope) -> Value | 
     if left is None or right is None or (isinstance(left, Constant) and isinstance(right, Constant)):
         return None
     # Spark may put the literals of several operations on whole numbers together: then others exceed their type.
-    if not all(isinstance(side, Column | Constant) or (type.name == "double" and _is_sum(side)) for side in (left, right)):
+    parts = (Column, Constant, Arithmetic) if type.name == "double" else (Column, Constant)
+    if not (isinstance(left, parts) and isinstance(right, parts)):
         return None
     return Arithmetic(left, _OPERATORS[node.__class__], right)
-
-
-def _is_sum(value: Value) -> bool:
-    return isinstance(value, Arithmetic)
 
 
 def _choice(branches: list[exp.If], otherwise: exp.Expression | None, type: PrimitiveType, scope: Scope) -> Value | None:

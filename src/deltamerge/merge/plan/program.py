@@ -33,13 +33,19 @@ from deltamerge.worker.write.rewrite import ClauseAction
 class CompiledClause:
     """A clause with its programme; `evaluated` are the values, by column, that are no copies.
 
-    `in_arrow` says that Arrow carries out the whole clause as Spark does: its condition and these values are in the programme.
+    `left` is, in words, what of it Spark must evaluate: None where Arrow carries out the whole clause as Spark does. Then its
+    condition and these values are in the programme.
     """
 
     clause: ResolvedClause
     program: ClauseProgram
     evaluated: Mapping[str, ColumnValue]
-    in_arrow: bool
+    left: str | None
+
+    @property
+    def in_arrow(self) -> bool:
+        """Whether Arrow carries out the whole clause."""
+        return self.left is None
 
     @property
     def expressions(self) -> list[Expression]:
@@ -122,24 +128,22 @@ def _compiled(clause: ResolvedClause, resolved: ResolvedMerge, scope: Scope) -> 
         values[value.column] = origin
     program = ClauseProgram(clause.number, values)
     condition = None if clause.condition is None else exact_condition(clause.condition.tree, scope)
-    computed = _computed(clause, evaluated, resolved, scope)
-    if computed is None or (condition is None and clause.condition is not None):
-        return CompiledClause(clause, program, evaluated, in_arrow=False)
-    return CompiledClause(clause, replace(program, condition=condition, computed=computed), evaluated, in_arrow=True)
+    computed = {name: _computed(value, resolved, scope) for name, value in evaluated.items()}
+    left = None
+    if clause.condition is not None and condition is None:
+        left = f"the condition {clause.condition.text}"
+    elif beyond := [name for name, value in computed.items() if value is None]:
+        left = f"the value of {', '.join(beyond)}"
+    if left is None:
+        found = {value_name(clause.number, name): value for name, value in computed.items() if value is not None}
+        program = replace(program, condition=condition, computed=found)
+    return CompiledClause(clause, program, evaluated, left)
 
 
-def _computed(
-    clause: ResolvedClause, evaluated: Mapping[str, ColumnValue], resolved: ResolvedMerge, scope: Scope
-) -> Mapping[str, Value] | None:
-    """The values that are no copies, by the names under which they come back; None where Arrow can't evaluate one as Spark."""
-    found = {}
-    for name, value in evaluated.items():
-        column = resolved.schema.find(name, case_sensitive=True)
-        known = None if column is None else exact_value(value, column, scope)
-        if known is None:
-            return None
-        found[value_name(clause.number, name)] = known
-    return found
+def _computed(value: ColumnValue, resolved: ResolvedMerge, scope: Scope) -> Value | None:
+    """A value that is no copy, as Arrow evaluates it; None where Spark must."""
+    column = resolved.schema.find(value.column, case_sensitive=True)
+    return None if column is None else exact_value(value, column, scope)
 
 
 def _copy(value: ColumnValue, resolved: ResolvedMerge, scope: Scope) -> Origin | None:

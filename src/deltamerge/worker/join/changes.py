@@ -16,7 +16,7 @@ from deltamerge.worker.join.clauses import (
     copied_rows,
     needed_columns,
 )
-from deltamerge.worker.join.matching import Indices, MatchCounts, Matches
+from deltamerge.worker.join.matching import Flags, Indices, MatchCounts, Matches
 from deltamerge.worker.scan.holds import Sides
 from deltamerge.worker.scan.scan import FILE, ROW
 
@@ -31,12 +31,16 @@ class ChangedPairs:
         self._seen = MatchCounts()
         self._counts = MatchCounts()
 
-    def changes(self, source: pa.Table, target: pa.Table, matches: Matches, numbers: Indices, size: int) -> Iterator[pa.Table]:
-        """Changed rows in pieces of about `size` bytes.
-
-        The target rows are known by ascending `numbers`, one for each match.
+    def add(self, numbers: Indices) -> Flags:
+        """Count matches. Which of them are the first or the second of their target row, of which these are the numbers; they
+        ascend.
         """
-        first = self._seen.add(numbers)
+        return self._seen.add(numbers)
+
+    def changes(
+        self, source: pa.Table, target: pa.Table, matches: Matches, numbers: Indices, first: Flags, size: int
+    ) -> Iterator[pa.Table]:
+        """Changed rows in pieces of about `size` bytes, by matches that were counted: `first` is what `add` gave for them."""
         files, positions = target.column(FILE).to_numpy(), target.column(ROW).to_numpy()
         if not self._programs:
             return
@@ -57,10 +61,6 @@ class ChangedPairs:
                 own = changed[applies[changed]]
                 if len(own):
                     yield change_rows(program, self._schema, rows.take(own), files[at[own]], positions[at[own]])
-
-    def first(self, matches: Matches) -> Indices:
-        """The source rows of the matches that `changes` would look at, if they are given by the index of the target row."""
-        return matches.source[self._seen.would_add(matches.target)]
 
     def without_match(self, numbers: Indices) -> Indices:
         """The target rows that have had no match, of those of these numbers."""

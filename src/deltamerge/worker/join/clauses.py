@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deltamerge.protocol.values.computed import Value, columns_of_value
 from deltamerge.protocol.values.condition import Condition, columns_in
+from deltamerge.protocol.values.condition import Side as RowSide
 from deltamerge.worker.join.buffers import pieces
 from deltamerge.worker.join.computed import computed_values
 from deltamerge.worker.join.matching import Indices
@@ -51,13 +52,13 @@ class ClauseProgram:
         """The columns of one side that it copies."""
         return sorted({origin.column for origin in self.values.values() if origin is not None and origin.side == side})
 
-    def asked(self, side: Literal["source", "target"]) -> list[str]:
+    def asked(self, side: RowSide) -> list[str]:
         """The columns of one side that its condition and its computed values need."""
         used = set() if self.condition is None else set(columns_in(self.condition))
         used |= {column for value in self.computed.values() for column in columns_of_value(value)}
         return sorted({column.name for column in used if column.side == side})
 
-    def needed(self, side: Literal["source", "target"]) -> list[str]:
+    def needed(self, side: RowSide) -> list[str]:
         """The columns of one side that it needs: copied ones, and those that it asks for."""
         return sorted({*self.columns(side), *self.asked(side)})
 
@@ -67,12 +68,12 @@ class ClauseProgram:
         return self.condition is None and not self.columns("target") and not self.columns("evaluated")
 
 
-def needed_columns(programs: Iterable[ClauseProgram], side: Literal["source", "target"]) -> list[str]:
+def needed_columns(programs: Iterable[ClauseProgram], side: RowSide) -> list[str]:
     """The columns of one side that clauses need."""
     return sorted({name for program in programs for name in program.needed(side)})
 
 
-def asked_columns(programs: Iterable[ClauseProgram], side: Literal["source", "target"]) -> list[str]:
+def asked_columns(programs: Iterable[ClauseProgram], side: RowSide) -> list[str]:
     """The columns of one side that conditions and computed values of clauses need."""
     return sorted({name for program in programs for name in program.asked(side)})
 

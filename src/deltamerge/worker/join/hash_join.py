@@ -124,9 +124,10 @@ class HashJoin:
         matches = self._keys.match(source, join.every_pair)
         if matches is None:
             raise AttemptEnded(TooLarge(f"more than {join.every_pair:,} pairs of rows match in one task"))
+        first = self._pairs.add(matches.target)
         if join.update_as_delete_insert:
-            yield from self._reported_once(source, self._pairs.first(matches))
-        for changed in self._pairs.changes(source, target, matches, matches.target, join.budgets.piece_bytes):
+            yield from self._reported_once(source, matches.source[first])
+        for changed in self._pairs.changes(source, target, matches, matches.target, first, join.budgets.piece_bytes):
             yield from self._sent(changed)
         if join.inserts:
             yield from self._inserted(source, np.flatnonzero(~matches.matched))

@@ -39,23 +39,15 @@ class MatchCounts:
         """Which of these matches, ordered by position, are the first or the second of their row."""
         if not len(positions):
             return np.zeros(0, np.bool_)
-        counts, nth = self._numbered(positions)
+        counts = self._up_to(int(positions[-1]))
+        nth = counts[positions] + np.arange(len(positions)) - np.searchsorted(positions, positions)
         counts[positions] = np.minimum(nth + 1, _MOST_MATCHES)
         self._counts = counts
         return np.asarray(nth < _MOST_MATCHES)
 
-    def would_add(self, positions: Indices) -> Flags:
-        """What `add` gives, without counting these matches."""
-        return np.asarray(self._numbered(positions)[1] < _MOST_MATCHES) if len(positions) else np.zeros(0, np.bool_)
-
     def without_match(self, positions: Indices) -> Indices:
         """The positions that were never matched."""
         return np.asarray(positions[self._up_to(int(positions.max(initial=-1)))[positions] == 0])
-
-    def _numbered(self, positions: Indices) -> tuple[npt.NDArray[np.uint8], Indices]:
-        """The counts so far, and for each match how many its row has had before."""
-        counts = self._up_to(int(positions[-1]))
-        return counts, counts[positions] + np.arange(len(positions)) - np.searchsorted(positions, positions)
 
     def _up_to(self, last: int) -> npt.NDArray[np.uint8]:
         return np.pad(self._counts, (0, max(0, last + 1 - len(self._counts))))

@@ -5,7 +5,7 @@ Source rows are matched as they come, a chunk at a time; what a task buffers are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,6 +53,12 @@ class JoinSpec:
     def changes(self) -> pa.Schema:
         """The schema of changed rows."""
         return change_schema(self.written)
+
+    def scan_for(self, programs: Sequence[ClauseProgram], keys: KeyFilter | None = None) -> ScanSpec:
+        """The scan of what some clauses need of the target; with `keys` only rows that have one of these, and their key ids."""
+        names = {*needed_columns(programs, "target"), *(() if keys is None else keys.columns)}
+        schema = pa.schema([field for field in self.scan.schema if field.name in names])
+        return replace(self.scan, schema=schema, keys=keys, with_key_ids=keys is not None)
 
     @property
     def every_pair(self) -> int | None:
@@ -117,11 +123,11 @@ class RangeJoin:
         keys = source_keys(spec, source)
         matched = np.zeros(source.num_rows, np.bool_)
         for file in self._own:
-            matches, found = self._matches(keys, file, spec.every_pair)
+            matches, found = self._matches(keys, file, spec.matched, spec.every_pair)
             if not len(matches.target):
                 continue
-            positions = found.column(ROW).to_numpy()[matches.target]
-            for changed in self._pairs[file].changes(source, found, matches, positions, spec.budgets.piece_bytes):
+            pairs, positions = self._pairs[file], found.column(ROW).to_numpy()[matches.target]
+            for changed in pairs.changes(source, found, matches, positions, pairs.add(positions), spec.budgets.piece_bytes):
                 self._buffer.add(changed)
                 self._changed[file].append(changed)
             matched |= matches.matched
@@ -133,9 +139,11 @@ class RangeJoin:
                 for changed, _ in inserted(spec.inserts, spec.changes, source, alone):
                     yield from changed.to_batches()
 
-    def _matches(self, keys: SourceKeys, file: int, most_pairs: int | None = None) -> tuple[Matches, pa.Table]:
-        """The matches of source rows and a file's rows, and these."""
-        scan = replace(self._spec.scan, keys=keys[0], with_key_ids=True)
+    def _matches(
+        self, keys: SourceKeys, file: int, programs: Sequence[ClauseProgram] = (), most_pairs: int | None = None
+    ) -> tuple[Matches, pa.Table]:
+        """The matches of source rows and a file's rows, and these, with their keys and what clauses need of them."""
+        scan = self._spec.scan_for(programs, keys[0])
         found = pa.Table.from_batches(scan_file(scan, self._files[file]), scan.output)
         self._buffer.expect(int(found.num_rows * self._width))
         matches = matches_of(found.column(KEY_ID), keys[1], most_pairs)
@@ -169,9 +177,7 @@ class RangeJoin:
         spec = self._spec
         if not spec.by_source:
             return []
-        schema = spec.scan.schema
-        needed = pa.schema([schema.field(name) for name in needed_columns(spec.by_source, "target")])
-        scan = replace(spec.scan, schema=needed)
+        scan = spec.scan_for(spec.by_source)
         rows = pa.Table.from_batches(scan_file(scan, self._files[file]), scan.output)
         positions = rows.column(ROW).to_numpy()
         alone = np.isin(positions, self._pairs.pop(file).without_match(positions))
