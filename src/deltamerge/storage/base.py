@@ -15,6 +15,13 @@ class NotFound(Exception):
     """No object has this name."""
 
 
+class ObjectTooLarge(ValueError):
+    """An object is larger than the caller would take."""
+
+    def __init__(self, name: str, most: int) -> None:
+        super().__init__(f"{name} has more than {most} bytes")
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """One object: `name` relative to the store's root, `size` in bytes, `modified` in ms since 1970.
@@ -64,8 +71,8 @@ class Store(Protocol):
         """The objects directly in `folder` with a base name of at least `start`, sorted; [] without such a folder."""
         ...
 
-    def read(self, name: str) -> bytes:
-        """The whole object. Raises NotFound."""
+    def read(self, name: str, most: int | None = None) -> bytes:
+        """The whole object. Raises NotFound, and ObjectTooLarge, without fetching it, where it has more than `most` bytes."""
         ...
 
     def info(self, name: str) -> ObjectInfo | None:

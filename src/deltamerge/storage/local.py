@@ -15,7 +15,7 @@ from pathlib import Path
 
 from deltamerge.disk import SYNC, make_folder, sync_folders, with_folders_above
 from deltamerge.errors import CommitStateUnknownError, StorageError
-from deltamerge.storage.base import AlreadyExists, Listing, NotFound, ObjectInfo, StoreSpec
+from deltamerge.storage.base import AlreadyExists, Listing, NotFound, ObjectInfo, ObjectTooLarge, StoreSpec
 
 _AT_ONCE = 8
 # Answers of a network file system to a request that it may have served, or may serve yet.
@@ -54,8 +54,10 @@ class LocalStore:
         found.sort(key=lambda info: info.name)
         return found
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int | None = None) -> bytes:
         try:
+            if most is not None and (self._root / name).stat().st_size > most:
+                raise ObjectTooLarge(name, most)
             return (self._root / name).read_bytes()
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise NotFound(name) from error

@@ -21,7 +21,7 @@ import obstore
 from obstore import exceptions as oe
 
 from deltamerge.errors import CommitStateUnknownError, StorageError
-from deltamerge.storage.base import AlreadyExists, Listing, NotFound, ObjectInfo, StoreSpec
+from deltamerge.storage.base import AlreadyExists, Listing, NotFound, ObjectInfo, ObjectTooLarge, StoreSpec
 from deltamerge.storage.clients import client, region_of
 from deltamerge.storage.credentials import SECRETS, Options
 from deltamerge.storage.elsewhere import Told
@@ -101,9 +101,12 @@ class ObjectStore:
         pages = obstore.list(self._client, below or None, offset=below + start[:-1], chunk_size=_PAGE)
         return [meta for page in pages for meta in page if "/" not in meta["path"][len(below) :]]
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int | None = None) -> bytes:
         try:
-            return obstore.get(self._client, self._prefix + name).bytes().to_bytes()
+            found = obstore.get(self._client, self._prefix + name)
+            if most is not None and found.meta["size"] > most:
+                raise ObjectTooLarge(name, most)
+            return found.bytes().to_bytes()
         except FileNotFoundError:
             raise NotFound(name) from None
         except _FAILURES as error:

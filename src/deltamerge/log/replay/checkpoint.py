@@ -28,9 +28,10 @@ from deltamerge.log.replay.files import (
     with_vectors,
 )
 from deltamerge.log.replay.segment import LOG, CheckpointFiles
-from deltamerge.log.stats.stored import StoredFile, StoredStats, parsed_stats, valid
+from deltamerge.log.stats.stored import STRUCTS, StoredFile, StoredStats, parsed_stats, valid
 from deltamerge.log.stats.struct import json_texts, whole
 from deltamerge.protocol.table.actions import Action, parse_action
+from deltamerge.protocol.values.decoded_size import OBJECT_TIMES, DecodedSize
 from deltamerge.storage import NotFound, Store
 
 SIDECARS = f"{LOG}/_sidecars"
@@ -64,13 +65,13 @@ class _Part:
 
 def read_checkpoint(store: Store, files: CheckpointFiles) -> CheckpointState:
     """Read all files of a checkpoint. Raises CorruptTableError naming the file and, as `checkpoint`, its first file."""
-    first = files.parts[0].name
-    parts = _read_all(store, [info.name for info in files.parts], first)
+    first, size = files.parts[0].name, DecodedSize()
+    parts = _read_all(store, [info.name for info in files.parts], first, size)
     if any(part.version not in (None, files.version) for part in parts):
         raise _corrupt(store, first, first, f"its checkpointMetadata is not of version {files.version}")
     if files.has_uuid and parts[0].version is None:
         raise _corrupt(store, first, first, "it has no checkpointMetadata")
-    parts += _read_all(store, [name for part in parts for name in part.sidecars], first)
+    parts += _read_all(store, [name for part in parts for name in part.sidecars], first, size)
     try:
         chunks = tuple(_gathered([chunk for part in parts for chunk in part.adds]))
         removes = pa.concat_tables([part.removes for part in parts])
@@ -88,22 +89,24 @@ def _check_reconciled(chunks: Sequence[FileChunk], removed: pa.Array) -> None:
 
 def sidecars_of(store: Store, name: str) -> tuple[str, ...]:
     """The names of the sidecar files that a checkpoint file refers to. Raises CorruptTableError."""
-    return _read_file(store, name, name, ("checkpointMetadata", "sidecar")).sidecars
+    return _read_file(store, name, name, DecodedSize(), ("checkpointMetadata", "sidecar")).sidecars
 
 
-def _read_all(store: Store, names: Sequence[str], first: str) -> list[_Part]:
+def _read_all(store: Store, names: Sequence[str], first: str, size: DecodedSize) -> list[_Part]:
     if len(names) < 2:
-        return [_read_file(store, name, first) for name in names]
+        return [_read_file(store, name, first, size) for name in names]
     with ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(lambda name: _read_file(store, name, first), names))
+        return list(pool.map(lambda name: _read_file(store, name, first, size), names))
 
 
-def _read_file(store: Store, name: str, first: str, columns: Sequence[str] = (*_SMALL, "add", "remove")) -> _Part:
+def _read_file(
+    store: Store, name: str, first: str, size: DecodedSize, columns: Sequence[str] = (*_SMALL, "add", "remove")
+) -> _Part:
     try:
         # To read a part of a file again pays on a disk, not on a store that is asked over a network.
         again = StoredFile.of(store, name) if store.spec.scheme == "file" else None
         data = store.read(name)
-        return _read_json(data) if name.endswith(".json") else _read_parquet(data, columns, again)
+        return _read_json(data) if name.endswith(".json") else _read_parquet(data, columns, again, size)
     except NotFound as error:
         raise _corrupt(store, name, first, "the file is missing") from error
     except (*UNPARSABLE, pa.ArrowException, OSError) as error:
@@ -120,21 +123,28 @@ def _read_json(data: bytes) -> _Part:
     return _small(found, (adds,), _checked(table_of(found["remove"], TOMBSTONE_SCHEMA)))
 
 
-def _read_parquet(data: bytes, columns: Sequence[str], again: StoredFile | None) -> _Part:
+def _read_parquet(data: bytes, columns: Sequence[str], again: StoredFile | None, size: DecodedSize) -> _Part:
     file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
     schema = file.schema_arrow
     if not {*_SMALL, "add", "remove"} & set(schema.names):
         raise ValueError("it has no column for actions")
     wanted = [name for kind in columns for name in _wanted(schema, kind)]
+    size.allow(len(data))
     adds, removes = [], [TOMBSTONE_SCHEMA.empty_table()]
     small: dict[str, list[Any]] = {kind: [] for kind in _SMALL}
     for number in range(file.num_row_groups):
+        size.add_columns(data, file, wanted, number)
         group = file.read_row_group(number, wanted)
         for kind in _SMALL:
-            small[kind] += [_plain(value) for value in valid(group, kind).to_pylist()]
+            values = valid(group, kind)
+            size.add(OBJECT_TIMES * values.nbytes)
+            small[kind] += [_plain(value) for value in values.to_pylist()]
         if len(found := valid(group, "add")):
             with_structs = _has_structs(schema)
-            chunk = _chunk(found, parsed_stats(file, number) if with_structs and _lacks_texts(found) else None)
+            lacks_texts = with_structs and _lacks_texts(found)
+            if lacks_texts:
+                size.add_columns(data, file, (STRUCTS,), number)
+            chunk = _chunk(found, parsed_stats(file, number) if lacks_texts else None)
             stored = (StoredStats(again, number, len(chunk)),) if again and with_structs else ()
             adds.append(replace(chunk, stored=stored))
         removes.append(_checked(_rows(valid(group, "remove"), TOMBSTONE_SCHEMA)))

@@ -16,13 +16,16 @@ from deltamerge.storage import NotFound, Store
 
 LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 
+# What is in it costs some twenty times its bytes. delta-spark lists at most 30 actions and 30 sidecars in it.
+_MOST_BYTES = 4 << 20
+
 log = logging.getLogger("deltamerge.log")
 
 
 def read_pointer(store: Store) -> int | None:
     """The version that `_last_checkpoint` points to; a missing or damaged pointer only costs a longer listing."""
     try:
-        value = json.loads(store.read(LAST_CHECKPOINT).decode(), parse_float=_Text, object_pairs_hook=_unique)
+        value = json.loads(store.read(LAST_CHECKPOINT, _MOST_BYTES).decode(), parse_float=_Text, object_pairs_hook=_unique)
         version = int(value["version"])
         stored = value.get("checksum")
         if stored is not None and stored not in (pointer_checksum(value), pointer_checksum(value, by_path=False)):

@@ -18,6 +18,9 @@ from deltamerge.log.replay.snapshot import Snapshot, load_snapshot
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.storage import NotFound, ObjectInfo, Store
 
+# Of a checksum file, in which a table's metadata is, and up to a thousand of each of a few other actions.
+_MOST_BYTES = 32 << 20
+
 log = logging.getLogger("deltamerge.log")
 
 
@@ -85,7 +88,7 @@ def differences_of(store: Store, checksum: ObjectInfo | None, snapshot: Snapshot
     if checksum is None:
         return []
     try:
-        value = json.loads(store.read(checksum.name).decode())
+        value = json.loads(store.read(checksum.name, _MOST_BYTES).decode())
         metadata, protocol = Metadata.from_json(value["metadata"]), Protocol.from_json(value["protocol"])
         pairs = {
             "numFiles": (int(value["numFiles"]), len(snapshot.files)),

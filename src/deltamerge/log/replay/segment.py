@@ -156,7 +156,8 @@ def complete_checkpoints(listed: Iterable[ObjectInfo]) -> dict[int, list[tuple[O
         elif match := _match(_PART, info):
             parts[int(match[1]), int(match[3])][int(match[2])] = info
     for (version, count), numbered in parts.items():
-        if sorted(numbered) == list(range(1, count + 1)):
+        # A name may claim ten thousand million parts: they are counted, never listed.
+        if len(numbered) == count == max(numbered) and min(numbered) == 1:
             # Its parts were not put in place at once, so racing writers may have mixed them: the last choice.
             found[version].append((2, tuple(numbered[number] for number in sorted(numbered))))
     return {version: [files for _, files in sorted(kinds, key=lambda kind: kind[0])] for version, kinds in found.items()}

@@ -21,12 +21,13 @@ import pyarrow.parquet as pq
 from deltamerge.errors import StorageError
 from deltamerge.log.stats.struct import as_type, child, whole
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
+from deltamerge.protocol.values.decoded_size import DecodedSize, TooLarge
 from deltamerge.protocol.values.predicate import Path
 from deltamerge.storage import NotFound, ObjectInfo, Store
 
 log = logging.getLogger("deltamerge.log")
 
-_STRUCTS = "add.stats_parsed"
+STRUCTS = "add.stats_parsed"
 _SETTLED = datetime(1900, 1, 2, tzinfo=UTC)
 
 
@@ -43,8 +44,8 @@ class StoredFile:
         info = store.info(name)
         return None if info is None else cls(store, info)
 
-    def read(self) -> pq.ParquetFile:
-        """The file, read again. Raises Changed when it is no longer the same."""
+    def read(self) -> tuple[pq.ParquetFile, bytes]:
+        """The file, read again, and its bytes. Raises Changed when it is no longer the same."""
         data = self.store.read(self.info.name)
         now = self.store.info(self.info.name)
         if now is None or now.etag != self.info.etag:
@@ -52,7 +53,7 @@ class StoredFile:
         file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
         if _is_hybrid(file):
             raise Changed("its dates may be of the hybrid calendar")
-        return file
+        return file, data
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def stored_leaves(groups: Sequence[StoredStats], wanted: Mapping[Path, pa.DataTy
             part for file, some in itertools.groupby(groups, attrgetter("file")) for part in _leaves(file, list(some), wanted)
         ]
         return {path: pa.concat_arrays([part[path] for part in parts]) for path in wanted}
-    except (Changed, NotFound, StorageError, OSError, pa.ArrowException) as error:
+    except (Changed, TooLarge, NotFound, StorageError, OSError, pa.ArrowException) as error:
         log.debug("the statistics structs of %s are passed over: %s", groups[0].file.info.name, error)
         return None
 
@@ -86,23 +87,26 @@ def stored_leaves(groups: Sequence[StoredStats], wanted: Mapping[Path, pa.DataTy
 def _leaves(
     stored: StoredFile, groups: Sequence[StoredStats], wanted: Mapping[Path, pa.DataType]
 ) -> Iterator[dict[Path, pa.Array]]:
-    file = stored.read()
+    file, data = stored.read()
+    size, columns = DecodedSize(), [f"{STRUCTS}.{'.'.join(path)}" for path in wanted]
+    size.allow(len(data))
     for group in groups:
-        structs = parsed_stats(file, group.row_group, [f"{_STRUCTS}.{'.'.join(path)}" for path in wanted])
+        size.add_columns(data, file, columns, group.row_group)
+        structs = parsed_stats(file, group.row_group, columns)
         leaves = {path: child(structs, path) for path in wanted}
         if len(structs) != group.rows or any(leaf is None for leaf in leaves.values()):
             raise Changed("a column has no statistics there")
         yield {path: as_type(leaf, wanted[path]) for path, leaf in leaves.items()}
 
 
-def parsed_stats(file: pq.ParquetFile, row_group: int, columns: Sequence[str] = (_STRUCTS,)) -> pa.StructArray:
+def parsed_stats(file: pq.ParquetFile, row_group: int, columns: Sequence[str] = (STRUCTS,)) -> pa.StructArray:
     """The statistics structs of the files in a row group, or those of their `columns` alone, by their paths in the file.
 
     Old dates and timestamps are null when they may be of the hybrid calendar.
     """
     structs = pc.struct_field(valid(file.read_row_group(row_group, list(columns)), "add"), "stats_parsed")
     leaves = [file.schema.column(number) for number in range(len(file.schema.names))]
-    found = _zoned(structs, _STRUCTS, {leaf.path for leaf in leaves if leaf.physical_type == "INT96"})
+    found = _zoned(structs, STRUCTS, {leaf.path for leaf in leaves if leaf.physical_type == "INT96"})
     return _settled(found) if _is_hybrid(file) else found
 
 

@@ -47,6 +47,7 @@ for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors, delt
 _UNCHANGED = "Nothing was committed; the table is as it was."
 _FILE_HINTS = {
     "DELTAMERGE_CORRUPT_DATA_FILE": "Restore the file from a backup, or restore a version of the table that does not need it.",
+    "DELTAMERGE_ROW_GROUP_TOO_LARGE": "Write the file's rows again in smaller row groups, or give the workers more memory.",
     "DELTAMERGE_MISSING_FIELD_IDS": "Write the file's rows again with a tool that knows the table's column mapping.",
     "DELTAMERGE_AMBIGUOUS_COLUMN": "Write the file's rows again with columns whose names differ by more than case.",
     "DELTAMERGE_ANCIENT_DATETIME": "Write the file's rows again with Spark, told by its conf which calendar they are in.",

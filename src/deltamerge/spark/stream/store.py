@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltamerge.errors import StorageError
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import vector_reference
-from deltamerge.storage.base import NotFound, ObjectInfo, StoreSpec
+from deltamerge.storage.base import NotFound, ObjectInfo, ObjectTooLarge, StoreSpec
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.scan.vectors import Vector
@@ -44,10 +44,12 @@ class PlannerStore:
             raise self._refused("list", folder, error) from None
         return sorted((_info(f"{folder}/{info.base_name}", info) for info in found if info.base_name >= start), key=_name)
 
-    def read(self, name: str) -> bytes:
-        """The whole file. Raises NotFound, StorageError."""
+    def read(self, name: str, most: int | None = None) -> bytes:
+        """The whole file. Raises NotFound, StorageError, and ObjectTooLarge where it has more than `most` bytes."""
         try:
             with self.data.naming(name), self.data.open(name) as source:
+                if most is not None and source.size() > most:
+                    raise ObjectTooLarge(name, most)
                 found: bytes = source.read()
                 return found
         except FileNotFoundError as error:

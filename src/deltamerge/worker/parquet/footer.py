@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from deltamerge.worker.parquet.plain import NotSpliceable, Reason
-from deltamerge.worker.parquet.thrift import (
+from deltamerge.protocol.values.thrift import (
     BINARY,
     FALSE,
     I16,
@@ -27,6 +26,7 @@ from deltamerge.worker.parquet.thrift import (
     read_struct,
     struct_bytes,
 )
+from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 
 MAGIC = b"PAR1"
 MOST_BYTES = 8 << 20

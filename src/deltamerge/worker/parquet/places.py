@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from deltamerge.protocol.values.thrift import I32, I64, LIST, STRUCT, Items, Malformed, Struct, read_struct, struct_bytes
 from deltamerge.worker.parquet.footer import Chunk, ReadAt, get
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
-from deltamerge.worker.parquet.thrift import I32, I64, LIST, STRUCT, Items, Malformed, Struct, read_struct, struct_bytes
 
 _INDEX = {1: LIST, 2: LIST}
 _LOCATION = {1: I64, 2: I32, 3: I64}

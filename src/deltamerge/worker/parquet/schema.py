@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deltamerge.protocol.values.thrift import BINARY, I32, STRUCT, Items, Struct
 from deltamerge.worker.parquet.footer import Chunk, get
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
-from deltamerge.worker.parquet.thrift import BINARY, I32, STRUCT, Items, Struct
 
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 _ELEMENT = {1: I32, 2: I32, 3: I32, 4: BINARY, 5: I32, 6: I32, 7: I32, 8: I32, 9: I32, 10: STRUCT}

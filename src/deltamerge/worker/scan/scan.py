@@ -37,6 +37,9 @@ FILE = "__deltamerge_file"
 ROW = "__deltamerge_row"
 KEY_ID = "__deltamerge_key_id"
 POSITION_FIELDS = (pa.field(FILE, pa.int32(), False), pa.field(ROW, pa.int64(), False))
+# A row group is read whole, and its rows are numbered, whatever few bytes their values have.
+MOST_GROUP_ROWS = 1 << 28
+TOO_LARGE = "DELTAMERGE_ROW_GROUP_TOO_LARGE"
 _BATCH_ROWS = 65_536
 
 
@@ -121,14 +124,19 @@ def open_file(store: DataStore, task: FileTask) -> Any:
 
 
 def open_parquet(source: Any, name: str = "", remote: bool = False) -> pq.ParquetFile:
-    """A data file that is read piece by piece, never held whole. Raises Refused naming the file when it is no Parquet.
+    """A data file that is read piece by piece, never held whole. Raises Refused naming the file when it is no Parquet, or has
+    a row group of more than MOST_GROUP_ROWS rows.
 
     Of a `remote` file, where a request costs more than bytes, the columns of a row group are fetched together. Checksums of
     pages are verified where there are any. Legacy INT96 timestamps come in microseconds, because nanoseconds only reach from 1677
     to 2262.
     """
     with in_file(name), decoding():
-        return pq.ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+        file = pq.ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+        for number in range(file.metadata.num_row_groups):
+            if (rows := file.metadata.row_group(number).num_rows) > MOST_GROUP_ROWS:
+                raise Refused(TOO_LARGE, f"A row group of a data file has {rows} rows, more than {MOST_GROUP_ROWS}.")
+        return file
 
 
 # What a file system says when it can't be reached, in texts of its own without a number of the error.
@@ -140,6 +148,8 @@ def decoding() -> Iterator[None]:
     """What can't be decoded within comes out as Refused; `in_file` adds the file's name."""
     try:
         yield
+    except MemoryError as error:
+        raise Refused(TOO_LARGE, f"A data file takes more memory than there is: {str(error).rstrip('. ')}.") from error
     except (pa.ArrowInvalid, OSError) as error:
         if getattr(error, "errno", None) is not None or _UNREACHED.search(str(error)):
             raise

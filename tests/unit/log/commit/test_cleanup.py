@@ -153,7 +153,7 @@ def test_every_version_in_force_since_the_cut_can_still_be_made(days: list[int],
         def list(self, folder: str, start: str = "") -> list[ObjectInfo]:
             return [info for info in kept if info.name.rpartition("/")[2] >= start]
 
-        def read(self, name: str) -> bytes:
+        def read(self, name: str, most: int | None = None) -> bytes:
             return b""
 
     in_force = [v for v, day in enumerate(days) if day <= cutoff]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deltamerge.protocol.values.thrift import struct_bytes
 from deltamerge.worker.parquet.footer import (
     MAGIC,
     Chunk,
@@ -28,7 +29,6 @@ from deltamerge.worker.parquet.footer import (
 from deltamerge.worker.parquet.places import check_pages, moved_index, offset_index
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from deltamerge.worker.parquet.schema import check_chunk, columns_of, is_alike
-from deltamerge.worker.parquet.thrift import struct_bytes
 from tests.spec.golden import golden_names, unpack
 from tests.unit.worker.data import examples
 from tests.unit.worker.write.test_splice import by_arrow, by_delta_rs, by_duckdb, table_of

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from deltamerge.budgets import using
 from deltamerge.protocol.table.row_tracking import TrackingColumns
+from deltamerge.protocol.values.thrift import BINARY, I32, I64, LIST, STRUCT, Items, struct_bytes
 from deltamerge.worker.parquet.footer import parse_footer, read_footer
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
-from deltamerge.worker.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Items, struct_bytes
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import ROW, FileTask
 from deltamerge.worker.write.feed import FeedWriter, change_file_spec

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
+from deltamerge.protocol.values.thrift import Malformed, Struct, read_struct
 from deltamerge.worker.parquet.footer import Chunk, Footer, get, parse_footer, read_footer, type_ordered
 from deltamerge.worker.parquet.places import check_pages, offset_index
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from deltamerge.worker.parquet.schema import REQUIRED, Node, check_chunk, columns_of, is_alike
-from deltamerge.worker.parquet.thrift import Malformed, Struct, read_struct
 from deltamerge.worker.scan.scan import FileTask, row_groups
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.write.rewrite import ChangeSpec, Opened, is_small

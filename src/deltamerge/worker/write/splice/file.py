@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltamerge.protocol.values.thrift import BINARY, I32, I64, LIST, Items, Struct
 from deltamerge.worker.parquet.footer import (
     MAGIC,
     Chunk,
@@ -25,7 +26,6 @@ from deltamerge.worker.parquet.footer import (
     without_nan,
 )
 from deltamerge.worker.parquet.places import moved_index, offset_index
-from deltamerge.worker.parquet.thrift import BINARY, I32, I64, LIST, Items, Struct
 from deltamerge.worker.write.splice.base import Base, Indexes, bloom_place
 from deltamerge.worker.write.splice.known import Place, Seen, known_of, place_of, seen_in, with_seen
 from deltamerge.worker.write.stats import FileStats, StatsColumn, values_at

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.protocol.values.thrift import BINARY, I64, STRUCT, TRUE
 from deltamerge.worker.parquet.footer import Chunk, get, with_meta
 from deltamerge.worker.parquet.schema import OPTIONAL, Node
-from deltamerge.worker.parquet.thrift import BINARY, I64, STRUCT, TRUE
 from deltamerge.worker.write.existing import stored_bounds
 from deltamerge.worker.write.stats import Path, StatsColumn
 
