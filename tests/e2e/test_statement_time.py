@@ -145,12 +145,45 @@ def test_what_asks_for_the_time_out_of_sight_is_refused_where_the_source_asks_to
     table = make(spark, tmp_path / "t", "id int, at timestamp, w string", ROWS)
     spark.sql("SELECT now() AS at").createOrReplaceTempView("clock")
     hidden = "(SELECT max(at) FROM clock)"
-    for value, shown in ((hidden, r"max\(at\)"), ("cast('now' AS timestamp)", "'now'")):
-        merge = table.merge(untouchable.select("id", F.now().alias("ts")).alias("s"), "t.id = s.id")
-        with pytest.raises(DeltaAnalysisException, match=rf"DELTAMERGE_TIME_OUT_OF_SIGHT\b.*{shown}"):
-            merge.whenMatchedUpdate(set={"at": value}).execute()
+    merge = table.merge(untouchable.select("id", F.now().alias("ts")).alias("s"), "t.id = s.id")
+    with pytest.raises(DeltaAnalysisException, match=r"DELTAMERGE_TIME_OUT_OF_SIGHT\b.*max\(at\)"):
+        merge.whenMatchedUpdate(set={"at": hidden}).execute()
     plain = table.merge(source(spark, "id int", [(2,)]), "t.id = s.id").whenMatchedUpdate(set={"at": hidden})
     assert plain.run().updated == 1
+
+
+MOMENTS = [
+    "cast('now' AS timestamp)",
+    "try_cast(' NOW ' AS timestamp)",
+    "to_timestamp('now')",
+    "timestamp('now')",
+    "cast(to_timestamp_ntz('now') AS timestamp)",
+    "date_add(to_date('today'), 1)",
+    "cast('tomorrow' AS date)",
+    "cast('tomorrow' AS timestamp)",
+]
+LITERALS = ["timestamp'now'"]
+
+
+@pytest.mark.parametrize("form", [str, F.expr], ids=["text", "column"])
+@pytest.mark.parametrize("moment", [*MOMENTS, *LITERALS])
+def test_a_text_that_is_cast_to_a_moment_is_one_after_the_time_of_the_merge(
+    spark: SparkSession, tmp_path: Path, strategy: str, moment: str, form: Callable[[str], Any]
+) -> None:
+    """As in delta-spark, where each such text is the moment at which Spark plans the query that evaluates it."""
+    table = make(spark, tmp_path / "t", "id int, at timestamp, w string", ROWS)
+    # A literal is the moment at which Spark parses it, which may come before the time of the merge.
+    later = f"s.ts {'!=' if moment in LITERALS else '<='} {moment}"
+    merge = table.merge(
+        source(spark, "id int", [(2,), (4,)]).withColumn("ts", F.now()).alias("s"), form(f"t.id = s.id AND {later}")
+    )
+    merge = merge.whenMatchedUpdate(form(later), {"at": form(moment), "w": "'new'"})
+    merge = merge.whenNotMatchedInsert(form(later), {"id": "s.id", "at": form(moment), "w": "'new'"})
+    merge.whenNotMatchedBySourceUpdate(form("t.id = 1 AND t.at < cast('now' AS timestamp)"), {"at": form(moment)}).execute()
+    found = {id: (at, w) for id, at, w in content(spark, tmp_path / "t")}
+    assert [found[id][1] for id in (1, 2, 3, 4)] == ["a", "new", "b", "new"]
+    assert found[3][0] == OLD
+    assert all(found[id][0] > OLD for id in (1, 2, 4))
 
 
 def test_columns_and_functions_of_the_session_come_before_the_time(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.adapter import tree_of
 from deltamerge.spark.session.frames import Frame, SparkType
-from deltamerge.spark.sql.clock import CLOCKS, has_moment
+from deltamerge.spark.sql.clock import CLOCKS
 from deltamerge.spark.sql.names import dotted_names
 from deltamerge.spark.sql.seen import seen
 from deltamerge.spark.sql.text import enclosed, identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
@@ -118,7 +118,7 @@ def _tree_names(tree: exp.Expression | None) -> tuple[tuple[str, ...], ...]:
 def tells_time(expression: Expression) -> bool:
     """Whether the expression may ask for the time of the statement; True when in doubt."""
     words = None if expression.tree is None else words_of(expression.text)
-    return not expression.has_time and (words is None or not CLOCKS.isdisjoint(words) or has_moment(expression.text))
+    return not expression.has_time and (words is None or not CLOCKS.isdisjoint(words))
 
 
 def as_condition(expression: Expression) -> Expression:

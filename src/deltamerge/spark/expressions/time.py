@@ -18,7 +18,7 @@ from deltamerge.spark.session.adapter import analyzed_plan, with_texts
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.settings import settings
-from deltamerge.spark.sql.clock import CLOCKS, asks_time, at_time
+from deltamerge.spark.sql.clock import CLOCKS, asks_time, at_time, has_moment
 from deltamerge.spark.sql.text import called_in, has_subquery, name_parts, united, words_of
 
 _UNABRIDGED = {"spark.sql.debug.maxToStringFields": "100000"}
@@ -48,18 +48,31 @@ class Clock:
 
 def frame_asks_time(frame: Frame) -> bool:
     """Whether the rows of a frame may depend on the time at which they are evaluated; True when in doubt. No job runs."""
+    plan = _whole_plan(frame)
+    return not plan or asks_time(plan) or has_moment(plan)
+
+
+def _whole_plan(frame: Frame) -> str:
     plan = analyzed_plan(frame)
     if " more fields" in plan and not asks_time(plan):
         with settings(frame.sparkSession, _UNABRIDGED):
             plan = analyzed_plan(frame)
-    return not plan or asks_time(plan)
+    return plan
 
 
 def first_asking(frame: Frame, expressions: Sequence[Expression]) -> Expression | None:
-    """The first of some expressions that may ask for the time, over a frame that doesn't; None if none does."""
-    if not frame_asks_time(_with(frame, expressions)):
+    """The first of some expressions that may ask for the time of their statement, over a frame that doesn't; None if none does.
+
+    A text such as 'now' that is cast asks for no such time: in delta-spark, too, it is a moment of its own.
+    """
+    if not _ask(frame, expressions):
         return None
-    return next((expression for expression in expressions if frame_asks_time(_with(frame, [expression]))), None)
+    return next((expression for expression in expressions if _ask(frame, [expression])), None)
+
+
+def _ask(frame: Frame, expressions: Sequence[Expression]) -> bool:
+    plan = _whole_plan(_with(frame, expressions))
+    return not plan or asks_time(plan)
 
 
 def _with(frame: Frame, expressions: Sequence[Expression]) -> Frame:

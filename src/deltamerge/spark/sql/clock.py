@@ -25,23 +25,25 @@ CLOCKS = frozenset(_VALUES)
 _WORDS = frozenset({"current_timestamp", "current_date", "current_time"})
 # Spark takes these texts for the time where they are made a time (its rule SpecialDatetimeValues).
 _MOMENTS = r"\s*(?:now|today|tomorrow|yesterday)\s*"
-_MOMENT = re.compile(rf"(['\"]){_MOMENTS}\1", re.IGNORECASE)
-_SAID = re.compile(
-    r"\b(?:current_timestamp|now|current_date|localtimestamp|current_time)\("
-    rf"|\b(?:try_)?cast\({_MOMENTS} as (?:timestamp|date)|\b(?:try_)?to_(?:timestamp|date)(?:_ltz|_ntz)?\({_MOMENTS}[,)]",
+_ASKED = re.compile(r"\b(?:current_timestamp|now|current_date|localtimestamp|current_time)\(", re.IGNORECASE)
+_MOMENT = re.compile(
+    rf"\b(?:try_)?cast\({_MOMENTS} as (?:timestamp|date)|\b(?:try_)?to_(?:timestamp|date)(?:_ltz|_ntz)?\({_MOMENTS}[,)]",
     re.IGNORECASE,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def asks_time(plan: str) -> bool:
-    """Whether a plan that Spark has analyzed, as it prints it, may ask for the time."""
-    return _SAID.search(plan) is not None
+    """Whether a plan that Spark has analyzed, as it prints it, may ask for the time of its statement."""
+    return _ASKED.search(plan) is not None
 
 
-def has_moment(text: str) -> bool:
-    """Whether SQL text has a text such as 'now', which is the time where it is cast to one."""
-    return _MOMENT.search(text) is not None
+def has_moment(plan: str) -> bool:
+    """Whether a plan that Spark has analyzed, as it prints it, has a text such as 'now' that is cast to the moment it stands for.
+
+    That is no time of a statement: each such text is a moment of its own, when Spark plans the query.
+    """
+    return _MOMENT.search(plan) is not None
 
 
 def at_time(text: str, micros: int, own: Collection[str], columns: Collection[str]) -> str:

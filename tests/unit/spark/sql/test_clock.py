@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.spark.sql.clock import CLOCKS, asks_time, at_time
+from deltamerge.spark.sql.clock import CLOCKS, asks_time, at_time, has_moment
 
 MICROS = 1_700_000_000_123_456
 TIME = "TIMESTAMP_LTZ '2023-11-14 22:13:20.123456Z'"
@@ -79,11 +79,22 @@ def test_a_function_that_is_the_sessions_own_stays() -> None:
         ("Project [unix_timestamp(now(), yyyy-MM-dd HH:mm:ss, Some(UTC), true) AS u#3L]", True),
         ("Project [now#1, current_date#2, unix_timestamp(at#3, yyyy-MM-dd) AS u#4L]", False),
         ("Project [snow() AS c#1]", False),
-        ("Project [cast(now as timestamp) AS c#1]", True),
-        ("Project [try_cast( Today as date) AS c#1]", True),
-        ("Project [to_timestamp(now, None, TimestampType, Some(UTC), true) AS c#1]", True),
-        ("Project [cast(now#1 as timestamp) AS c#2, cast(now as string) AS d#3]", False),
+        ("Project [cast(now as timestamp) AS c#1]", False),
     ],
 )
 def test_a_plan_tells_whether_it_asks_for_the_time(plan: str, asks: bool) -> None:
     assert asks_time(plan) is asks
+
+
+@pytest.mark.parametrize(
+    ("plan", "has"),
+    [
+        ("Project [cast(now as timestamp) AS c#1]", True),
+        ("Project [try_cast( Today as date) AS c#1]", True),
+        ("Project [to_timestamp(now, None, TimestampType, Some(UTC), true) AS c#1]", True),
+        ("Project [cast(now#1 as timestamp) AS c#2, cast(now as string) AS d#3]", False),
+        ("Project [current_timestamp() AS c#1]", False),
+    ],
+)
+def test_a_plan_tells_whether_a_text_is_cast_to_a_moment(plan: str, has: bool) -> None:
+    assert has_moment(plan) is has
