@@ -29,6 +29,7 @@ from tests.e2e.tables import conf, content
 TYPES = {"a": "bigint", "i": "int", "y": "tinyint", "d": "date", "s": "string", "b": "boolean", "m": "decimal(10,2)"}
 TYPES |= {"q": "decimal(38,30)", "o": "decimal(38,38)", "n": "decimal(38,18)"}
 WHOLE = ("a", "i", "y")
+FUNCTIONS = frozenset({"coalesce", "nvl", "ifnull"})
 VALUES: dict[str, list[Any]] = {
     "a": [-(2**63), -101, -1, 0, 1, 7, 107, 2**31, 2**63 - 1],
     "i": [-(2**31), -7, 0, 1, 100, 2**31 - 1],
@@ -59,6 +60,12 @@ def literal(chance: random.Random, name: str) -> str:
 
 def operand(chance: random.Random, name: str) -> str:
     shown = chance.choice([name, f"t.{name}", f"`{name}`", f"({name})"])
+    if chance.random() < 0.2:
+        other = chance.choice(WHOLE) if name in WHOLE else name
+        last = chance.choice([other, *([] if name == "d" else [literal(chance, name)])])
+        return f"{chance.choice(['coalesce', 'nvl', 'IFNULL'])}({shown}, {last})"
+    if name in WHOLE and chance.random() < 0.2:
+        return f"cast({shown} AS bigint)"
     return f"{shown} % {chance.choice([1, 2, 3, 100, 2**31 - 1])}" if name in WHOLE and chance.random() < 0.3 else shown
 
 
@@ -84,7 +91,7 @@ def condition(chance: random.Random, depth: int = 3) -> str:
 
 
 def compiled(text: str, schema: StructType) -> Any:
-    return exact_condition(from_user(text).tree, Scope(schema, StructType(()), "t", "s"))
+    return exact_condition(from_user(text).tree, Scope(schema, StructType(()), "t", "s", functions=FUNCTIONS))
 
 
 @pytest.mark.connect
@@ -132,6 +139,16 @@ BEYOND = [
     "a BETWEEN 1 AND i + 1",
     "unknown = 1",
     "a.b = 1",
+    "coalesce(d, '2024-01-31') = d",
+    "coalesce(a, 1.5) = 1",
+    "coalesce(a, s) = 1",
+    "coalesce(1, 2) = 1",
+    "coalesce(a, NULL) = 1",
+    "coalesce(m, 1.555) = 1",
+    "cast(a AS int) = 1",
+    "cast(s AS bigint) = 1",
+    "`coalesce`(a, 1) = 1",
+    "nvl2(a, 1, 2) = 1",
 ]
 
 
@@ -170,6 +187,9 @@ def pair_condition(chance: random.Random, depth: int = 2) -> str:
     op = chance.choice(["=", "<=>", "<", "<=", ">", ">=", "<>"])
     if name in ("a", "i") and chance.random() < 0.3:
         return f"{left} {op} {chance.choice(['t', 's'])}.{'i' if name == 'a' else 'a'}"
+    if chance.random() < 0.3:
+        last = {"a": "0", "i": "-5", "f": "0.1", "s": "''", "b": "false", "m": "0", "d": "DATE'2024-02-29'"}.get(name, left)
+        return f"coalesce({left}, {last}) {op} coalesce({right}, {last})"
     if name == "f" and chance.random() < 0.4:
         return f"{left} {op} {chance.choice(['0', '1.5', '-1.5', '2', '0.1'])}"
     return chance.choice([f"{left} {op} {right}"] * 3 + [f"{left} IS NULL", f"{left} BETWEEN {right} AND {left}"])
@@ -189,7 +209,7 @@ def test_arrow_finds_the_pairs_that_spark_finds(spark: SparkSession) -> None:
     numbered = [spark.createDataFrame(rows.append_column("at", pa.array(range(len(pairs))))) for rows in chosen]
     both = numbered[0].alias("t").join(numbered[1].alias("s"), F.expr("t.at = s.at"))
     texts = list({pair_condition(chance) for _ in range(int(os.environ.get("DELTAMERGE_CONDITIONS", "120")))})
-    scope = Scope(schema, schema, "t", "s")
+    scope = Scope(schema, schema, "t", "s", functions=FUNCTIONS)
     known = [exact_condition(from_user(text).tree, scope) for text in texts]
     for start in range(0, len(texts), 100):
         part = texts[start : start + 100]

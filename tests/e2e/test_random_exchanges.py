@@ -24,8 +24,9 @@ from tests.e2e.exchanges import JOIN, WAYS
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make
 
 DAY = date(2024, 2, 27)
-CHOSEN = ("chosen", "chosen")  # several clauses with conditions
+CHOSEN = ("chosen", "called")  # several clauses with conditions, and such that call functions
 CASE = "CASE WHEN s.w IS NULL THEN t.w WHEN s.v > t.v THEN s.w ELSE 'none' END"
+CALLED = "if(s.v > t.v, ifnull(s.w, 'none'), coalesce(t.w, s.w, 'neither'))"
 COUNTS = ("Inserted", "Updated", "Deleted", "Copied")
 
 
@@ -134,6 +135,9 @@ def with_clauses(merge: DeltaMergeBuilder, given: Random) -> DeltaMergeBuilder:
             merge = merge.whenMatchedDelete("s.v % 7 = 0 OR t.w = s.w")
             merge = merge.whenMatchedUpdate("t.v < 20 AND NOT s.v IN (1001, 1002)", set={"v": "t.v + s.v", "w": CASE})
             merge = merge.whenMatchedUpdateAll("s.v BETWEEN 1010 AND 1030")
+        case "called":
+            merge = merge.whenMatchedDelete("coalesce(s.v, t.v, 1050) > 1040")
+            merge = merge.whenMatchedUpdate("coalesce(t.w, s.w) <> 'w5'", set={"v": "t.v + coalesce(s.v, 0)", "w": CALLED})
     match given.inserts:
         case "all":
             merge = merge.whenNotMatchedInsertAll()
@@ -142,12 +146,18 @@ def with_clauses(merge: DeltaMergeBuilder, given: Random) -> DeltaMergeBuilder:
         case "chosen":
             merge = merge.whenNotMatchedInsert("s.v % 2 = 0", values={**values, "v": "s.v * 2"})
             merge = merge.whenNotMatchedInsertAll("s.w > 'w1015'")
+        case "called":
+            merge = merge.whenNotMatchedInsert("coalesce(s.w, 'w') > 'w1004'", values={**values, "v": "if(s.v % 3 = 0, s.v, 0)"})
     match given.by_source:
         case "delete":
             merge = merge.whenNotMatchedBySourceDelete()
         case "chosen":
             merge = merge.whenNotMatchedBySourceUpdate("t.v % 2 = 0", set={"v": "t.v + 1", "w": "'alone'"})
             merge = merge.whenNotMatchedBySourceDelete("t.v > 5")
+        case "called":
+            merge = merge.whenNotMatchedBySourceUpdate(
+                "coalesce(t.v, 4) < 9", set={"v": "coalesce(t.v, 1)", "w": "nvl(t.w, 'x')"}
+            )
     return merge
 
 

@@ -22,7 +22,7 @@ from deltamerge.merge.plan.logical import LogicalPlan, Wishes, logical_plan
 from deltamerge.merge.plan.physical import PhysicalPlan
 from deltamerge.merge.plan.program import compile_clauses
 from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_bounds, prune_by_source
-from deltamerge.merge.resolve.one_time import at_time, shares_time
+from deltamerge.merge.resolve.one_time import at_time, shares_time, with_known_functions, with_own_time
 from deltamerge.merge.resolve.resolve import resolve
 from deltamerge.merge.resolve.skip_unchanged import without_unchanged
 from deltamerge.merge.settings import (
@@ -136,6 +136,7 @@ def planned(spark: Session, snapshot: Snapshot, spec: MergeSpec, rereads: str | 
     """
     resolved = resolve(spark, spec, snapshot)
     resolved = without_unchanged(resolved, pads_chars(spark, resolved.schema)) if spec.skips_unchanged else resolved
+    resolved = with_own_time(spark, with_known_functions(spark, resolved))
     wishes = Wishes(strategy_of(spark), rewrite_share_of(spark, snapshot), retries_of(spark, spec) > 0)
     logical = logical_plan(resolved, wishes)
     return replace(logical, rereads=rereads or logical.rereads)

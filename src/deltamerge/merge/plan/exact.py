@@ -1,16 +1,19 @@
 """Conditions that Arrow evaluates exactly as Spark does.
 
 The subset: comparisons of a column with a literal or another column of its type, of either side, IN, BETWEEN, IS NULL, `%` by a
-literal, AND, OR and NOT, over whole numbers, dates, booleans, texts without a collation, decimals and doubles; of timestamps and
-floats columns with columns. What is not surely within it is Spark's.
+literal, COALESCE, the current time, casts to a wider whole number, AND, OR and NOT, over whole numbers, dates, booleans, texts
+without a collation, decimals and doubles; of timestamps and floats columns with columns. What is not surely within it is Spark's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from sqlglot import exp
 
-from deltamerge.merge.plan.literals import COMPARISONS, FLIPPED, literal_of, plain_field
+from deltamerge.merge.plan.calls import alternatives, moment
+from deltamerge.merge.plan.literals import COMPARISONS, FLIPPED, WHOLE, cast_type, is_text, literal_of, plain_field
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.values.condition import (
@@ -20,6 +23,7 @@ from deltamerge.protocol.values.condition import (
     Condition,
     Constant,
     Every,
+    First,
     Missing,
     Negation,
     Operand,
@@ -28,7 +32,6 @@ from deltamerge.protocol.values.condition import (
     Some,
 )
 
-_WHOLE = ("byte", "short", "integer", "long")
 _COMPARED = ("date", "boolean", "string", "double", "float", "timestamp", "timestamp_ntz")
 _LONG = PrimitiveType("long")
 
@@ -80,12 +83,18 @@ def _comparison(left: exp.Expression, op: Operator, right: exp.Expression, scope
     if one is not None and other is not None:
         return Comparison(one[0], op, other[0]) if one[1] == other[1] else None
     if one is not None:
-        value = literal_of(right, one[1])
+        value = _constant(right, one[1], scope)
         return None if value is None else Comparison(one[0], op, Constant(value))
     if other is not None:
-        value = literal_of(left, other[1])
+        value = _constant(left, other[1], scope)
         return None if value is None else Comparison(other[0], FLIPPED.get(op, op), Constant(value))
     return None
+
+
+def _constant(node: exp.Expression, type: PrimitiveType, scope: Scope) -> pa.Scalar | None:
+    """A literal, or the merge's time, of a type."""
+    found = literal_of(node, type)
+    return moment(node, type, scope) if found is None else found
 
 
 def _among(node: exp.In, scope: Scope) -> Condition | None:
@@ -108,10 +117,40 @@ def _operand(node: exp.Expression, scope: Scope) -> tuple[Operand, PrimitiveType
         if found is None or not isinstance(found[0], Column) or found[1] != _LONG or divisor is None or divisor.as_py() < 1:
             return None
         return Remainder(found[0], divisor.as_py()), _LONG
+    if isinstance(node, exp.Cast):
+        found = _operand(node.this, scope)
+        return found if found is not None and found[1] == _LONG and _holds_all(node, scope) else None
+    if parts := alternatives(node, scope):
+        return _first(parts, scope)
     known = plain_field(node, scope)
     if known is None or not isinstance(known[1].type, PrimitiveType):
         return None
     (side, field), type = known, known[1].type
-    if type.name in _WHOLE:
+    if type.name in WHOLE:
         return Column(field.name, side), _LONG
     return (Column(field.name, side), type) if type.name in _COMPARED or type.decimal else None
+
+
+def _holds_all(node: exp.Cast, scope: Scope) -> bool:
+    """Whether a CAST is one of a column of whole numbers to a type that holds them all."""
+    known, wanted = plain_field(node.this.unnest(), scope), cast_type(node)
+    if known is None or wanted is None or not isinstance(known[1].type, PrimitiveType):
+        return False
+    given = known[1].type.name
+    return given in WHOLE and wanted.name in WHOLE and WHOLE.index(given) <= WHOLE.index(wanted.name)
+
+
+def _first(nodes: Sequence[exp.Expression], scope: Scope) -> tuple[Operand, PrimitiveType] | None:
+    """COALESCE of values of one type, some of them literals."""
+    found = [_operand(node, scope) for node in nodes]
+    types = {known[1] for known in found if known is not None}
+    if len(types) != 1:
+        return None
+    type, parts = types.pop(), list[Operand]()
+    for node, known in zip(nodes, found, strict=True):
+        # A date beside a text may be a text.
+        value = None if known is not None or (type.name == "date" and is_text(node)) else _constant(node, type, scope)
+        if known is None and value is None:
+            return None
+        parts.append(Constant(value) if known is None else known[0])
+    return First(tuple(parts)), type

@@ -28,6 +28,8 @@ COMPARISONS: dict[type[exp.Expression], Comparison] = {
 }
 FLIPPED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+# From the narrowest to the widest.
+WHOLE = ("byte", "short", "integer", "long")
 _INTEGER_RANGE = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
@@ -120,6 +122,27 @@ def literal_of(node: exp.Expression, type: PrimitiveType) -> pa.Scalar | None:
         return pa.scalar(value, arrow_type(type))
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
         return None
+
+
+_CAST_TYPES = {
+    exp.DataType.Type.TINYINT: "byte",
+    exp.DataType.Type.SMALLINT: "short",
+    exp.DataType.Type.INT: "integer",
+    exp.DataType.Type.BIGINT: "long",
+    exp.DataType.Type.DOUBLE: "double",
+}
+
+
+def cast_type(node: exp.Cast) -> PrimitiveType | None:
+    """The type that a CAST leads to: a whole number or a double; None for others: a text may be a CHAR of some length."""
+    is_plain = not node.args.get("format") and not any(value for key, value in node.to.args.items() if key != "this")
+    name = _CAST_TYPES.get(node.to.this) if is_plain else None
+    return None if name is None else PrimitiveType(name)
+
+
+def is_text(node: exp.Expression) -> bool:
+    """Whether a node is the literal of a text."""
+    return isinstance(node.unnest(), exp.Literal) and bool(node.unnest().is_string)
 
 
 def _text(text: str, type: PrimitiveType) -> Any:

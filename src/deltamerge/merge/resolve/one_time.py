@@ -13,8 +13,18 @@ from deltamerge.errors import AnalysisError
 from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge, frames_of
 from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.spark.expressions.analysis import empty_frame
-from deltamerge.spark.expressions.expression import Expression, from_user
-from deltamerge.spark.expressions.time import Clock, empty_like, first_asking, frame_asks_time, may_ask_time, own_clocks
+from deltamerge.spark.expressions.expression import Expression, from_user, tells_time
+from deltamerge.spark.expressions.own_functions import own_functions
+from deltamerge.spark.expressions.time import (
+    Clock,
+    empty_like,
+    first_asking,
+    frame_asks_time,
+    may_ask_time,
+    may_hide_time,
+    own_clocks,
+    time_of,
+)
 from deltamerge.spark.session.frames import Frame, Session
 
 
@@ -30,24 +40,46 @@ def shares_time(spark: Session, resolved: ResolvedMerge, rows: Frame) -> bool:
     return True
 
 
-def at_time(spark: Session, resolved: ResolvedMerge, micros: int) -> ResolvedMerge:
-    """The merge with its expressions at a time in microseconds since 1970."""
+def with_own_time(spark: Session, resolved: ResolvedMerge) -> ResolvedMerge:
+    """The merge with its clauses at Spark's time, so that Arrow can evaluate them; as it is where they can't all have it."""
+    asking = [expression for expression in _expressions(resolved) if may_ask_time(expression)]
+    clauses = [expression for clause in resolved.clauses for expression in _of_clause(clause)]
+    if not any(map(tells_time, clauses)) or any(map(may_hide_time, asking)) or frame_asks_time(resolved.spec.source):
+        return resolved
+    now = time_of(spark)
+    timed = resolved if now is None else at_time(spark, resolved, *now)
+    return resolved if timed.scope.clock is None else timed
+
+
+def at_time(spark: Session, resolved: ResolvedMerge, micros: int, days: int | None = None) -> ResolvedMerge:
+    """The merge with its expressions at a time in microseconds since 1970; `days` since then is its date in the session's zone.
+
+    Its scope has the time where no expression asks for it any more.
+    """
     columns = frozenset(name.lower() for schema in (resolved.scope.source, resolved.scope.target) for name in schema.names)
     own = own_clocks(spark, [expression.text for expression in _expressions(resolved)])
-    clock = Clock(micros, own, columns)
+    clock = Clock(micros, own, columns, days)
 
     def moved(clause: ResolvedClause) -> ResolvedClause:
         condition = None if clause.condition is None else clock.expression(spark, clause.condition)
         values = (replace(value, value=clock.expression(spark, value.value)) for value in clause.values)
         return replace(clause, condition=condition, values=tuple(values))
 
-    return replace(
+    timed = replace(
         resolved,
         spec=replace(resolved.spec, condition=clock.expression(spark, resolved.spec.condition)),
         clauses=tuple(map(moved, resolved.clauses)),
         original_clauses=None if resolved.original_clauses is None else tuple(map(moved, resolved.original_clauses)),
         clock=clock,
     )
+    parts = (timed.spec.condition, *(expression for clause in timed.clauses for expression in _of_clause(clause)))
+    return timed if any(map(tells_time, parts)) else replace(timed, scope=replace(timed.scope, clock=clock))
+
+
+def with_known_functions(spark: Session, resolved: ResolvedMerge) -> ResolvedMerge:
+    """The merge with those functions that it calls which are surely Spark's own."""
+    found = own_functions(spark, _expressions(resolved))
+    return replace(resolved, scope=replace(resolved.scope, functions=found)) if found else resolved
 
 
 def _expressions(resolved: ResolvedMerge) -> Iterator[Expression]:

@@ -1,4 +1,4 @@
-"""Which column a name means, as Spark resolves it: the target's, the source's, or not surely either.
+"""Which column a name means, as Spark resolves it: the target's, the source's, or not surely either; which functions are Spark's.
 
 Used to see into expressions, and for names that Spark can't resolve over the merge's own frames, which have one alias each.
 Source: Spark's `AttributeSeq.resolve`.
@@ -19,6 +19,7 @@ from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import NAMES_WANTED
 from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.sql.text import name_parts
 
@@ -37,6 +38,7 @@ class Scope:
 
     The merge's frames go by the aliases. What the user writes are the names: an alias, or all parts of a table's name, by the
     last of which or by more a column may be qualified; () is no name. Of a join only the columns `source_named` go by its name.
+    `functions` are those that the expressions call which are surely Spark's own; `clock` is the time that all expressions have.
     """
 
     target: StructType
@@ -47,6 +49,8 @@ class Scope:
     target_name: tuple[str, ...] = ()
     source_name: tuple[str, ...] = ()
     source_named: frozenset[str] | None = None
+    functions: frozenset[str] = frozenset()
+    clock: Clock | None = None
 
     def reference(self, node: exp.Expression | None) -> Reference | None:
         """The column that a node is, None when it is none or not surely one."""

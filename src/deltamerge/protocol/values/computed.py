@@ -10,13 +10,21 @@ import pyarrow as pa
 from deltamerge.protocol.values.condition import Column, Condition, Constant, columns_in
 
 Operator = Literal["+", "-", "*"]
-Value = Union[Column, Constant, "Null", "Arithmetic", "Choice"]
+Value = Union[Column, Constant, "Null", "Arithmetic", "Choice", "Converted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Null:
     """A null of a type."""
 
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """The value as one of a type that has one for each value of its own: a CAST that can't fail."""
+
+    value: Value
     type: pa.DataType
 
 
@@ -44,6 +52,8 @@ def columns_of_value(value: Value) -> frozenset[Column]:
             return frozenset({value})
         case Constant() | Null():
             return frozenset()
+        case Converted(inner):
+            return columns_of_value(inner)
         case Arithmetic(left, _, right):
             return columns_of_value(left) | columns_of_value(right)
         case Choice(branches, otherwise):

@@ -15,7 +15,7 @@ from deltamerge.protocol.values.shipping import packed, unpacked
 
 Side = Literal["target", "source"]
 Operator = Literal["=", "<=>", "<", "<=", ">", ">="]
-Operand = Union["Column", "Constant", "Remainder"]
+Operand = Union["Column", "Constant", "Remainder", "First"]
 Condition = Union["Comparison", "Among", "Missing", "Negation", "Every", "Some"]
 
 
@@ -46,6 +46,13 @@ class Remainder:
 
     column: Column
     divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first of the operands that is not null, as COALESCE; one at least is no constant."""
+
+    parts: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,7 @@ def columns_in(condition: Condition | Operand) -> frozenset[Column]:
             return columns_in(operand)
         case Negation(inner):
             return columns_in(inner)
-        case Every(parts) | Some(parts):
+        case Every(parts) | Some(parts) | First(parts):
             return frozenset().union(*map(columns_in, parts))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache
 
 from pyspark.errors import AnalysisException
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 from deltamerge.spark.expressions.expression import Expression, tells_time
 from deltamerge.spark.session.adapter import analyzed_plan, with_texts
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.settings import settings
 from deltamerge.spark.sql.clock import CLOCKS, asks_time, at_time, has_moment
@@ -30,11 +32,15 @@ _NO_FUNCTIONS = frozenset(("and", "or", "not", "in", "is", "when", "then", "else
 
 @dataclass(frozen=True)
 class Clock:
-    """A time in microseconds since 1970, and what stands for it: the functions `own` to Spark, but for names of `columns`."""
+    """A time in microseconds since 1970, and what stands for it: the functions `own` to Spark, but for names of `columns`.
+
+    `days` since 1970 is its date in the session's time zone, if that is known.
+    """
 
     micros: int
     own: frozenset[str]
     columns: frozenset[str]
+    days: int | None = None
 
     def text(self, text: str) -> str:
         """SQL text at that time."""
@@ -89,9 +95,25 @@ def may_ask_time(expression: Expression) -> bool:
     parts = name_parts(expression.tree)
     if parts and CLOCKS.isdisjoint(part.lower() for part in parts):
         return False
+    return may_hide_time(expression) or tells_time(expression)
+
+
+def may_hide_time(expression: Expression) -> bool:
+    """Whether an expression may ask for the time where it can't be seen: within a function or a view of the session."""
     called = called_in(expression.text)
-    hides = called is None or not called <= _known() or has_subquery(expression.tree, expression.text)
-    return hides or tells_time(expression)
+    return called is None or not called <= _known() or has_subquery(expression.tree, expression.text)
+
+
+def time_of(spark: Session) -> tuple[int, int] | None:
+    """Spark's time in microseconds since 1970, and its date in days; None where the session has functions of its own for them."""
+    if own_clocks(spark, ["current_timestamp() = current_date()"]) != {"current_timestamp", "current_date"}:
+        return None
+    query = "SELECT CAST(current_timestamp() AS DECIMAL(20, 6)) AS seconds, CAST(current_date() AS STRING) AS day FROM VALUES (1)"
+    seconds, day = plain_sql(spark, query).collect()[0]
+    try:
+        return int(seconds.scaleb(6)), (date.fromisoformat(day) - date(1970, 1, 1)).days
+    except ValueError:  # beyond the years that Python knows
+        return None
 
 
 @cache

@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from deltamerge.spark.plans.calls import call_name
+
 Read = Callable[[str], exp.Expression | None]
 
 _BINARY: dict[str, type[exp.Expression]] = {
@@ -40,7 +42,7 @@ def call(name: str, arguments: list[exp.Expression]) -> exp.Expression:
         return binary(this=arguments[0], expression=arguments[1])
     if name.lower() == "in" and arguments:
         return exp.In(this=arguments[0], expressions=arguments[1:])
-    return exp.Anonymous(this=name, expressions=arguments)
+    return exp.Anonymous(this=call_name(name) or name, expressions=arguments)
 
 
 def dotted(parts: list[str]) -> exp.Expression:

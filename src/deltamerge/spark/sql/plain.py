@@ -1,7 +1,7 @@
 """An expression in the plainest words, so that sqlglot's tokens of it are surely Spark's.
 
-Comments are left out, strings have the value that Spark gives them, numbers with a suffix are casts. Functions have no names:
-sqlglot knows some of other systems, and leaves out arguments that it does not expect.
+Comments are left out, strings have the value that Spark gives them, numbers with a suffix are casts. Functions don't go by their
+names: sqlglot knows some of other systems, and leaves out arguments that it does not expect.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token as SqlglotToken
 from sqlglot.tokens import TokenType
 
+from deltamerge.spark.plans.calls import CALL, call_name
 from deltamerge.spark.sql.lexer import Kind, Token, is_name, string_value
 
 DIALECT = "spark"
@@ -39,8 +40,7 @@ class _Piece:
 _VALUES = (TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER)
 _NUMBER = re.compile(r"(\d*)(\.\d*)?(e[+-]?\d+)?(l|s|y|bd|d|f)?", re.IGNORECASE)
 _TYPES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT", "BD": "DECIMAL"}
-_CALL = _Piece("deltamerge_call")
-_UNKNOWN = [_CALL, _Piece("("), _Piece(")")]
+_UNKNOWN = [_Piece(CALL), _Piece("("), _Piece(")")]
 # Words before a parenthesis that are no names of functions, and functions with a grammar of their own.
 _GRAMMAR = frozenset(
     "ALL AND ANY AS BETWEEN BY CASE CAST CHAR CHARACTER DEC DECIMAL DISTINCT DIV ELSE EXISTS EXTRACT FROM IN NOT NUMERIC OR "  # noqa: SIM905
@@ -67,7 +67,7 @@ def plain(tokens: Sequence[Token]) -> str | None:
         elif follows[:1] == ["("] and is_name(tokens[n]) and word not in _GRAMMAR:
             if word in _PATTERNS:
                 return None
-            pieces.append(_CALL)
+            pieces.append(_Piece(call_name(word) or CALL))
             n += 1
         else:
             pieces += _pieces(tokens[n])

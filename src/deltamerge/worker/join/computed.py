@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.protocol.values.computed import Arithmetic, Choice, Null, Value
+from deltamerge.protocol.values.computed import Arithmetic, Choice, Converted, Null, Value
 from deltamerge.protocol.values.condition import Column, Constant
 from deltamerge.worker.scan.holds import Sides, evaluated
 
@@ -33,6 +33,9 @@ def _value(value: Value, rows: Sides) -> Any:
             return pa.scalar(None, type)
         case Column():
             return rows.column(value)
+        case Converted(inner, type):
+            # Spark, too, takes the nearest double where a whole number has none of its own.
+            return _value(inner, rows).cast(type, safe=False)
         case Arithmetic(left, operator, right):
             return _FUNCTIONS[operator](_value(left, rows), _value(right, rows))
         case Choice(branches, otherwise):

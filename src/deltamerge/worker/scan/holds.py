@@ -18,6 +18,7 @@ from deltamerge.protocol.values.condition import (
     Condition,
     Constant,
     Every,
+    First,
     Missing,
     Negation,
     Operand,
@@ -105,6 +106,8 @@ def _operand(operand: Operand, rows: Sides) -> Any:
             return value
         case Column():
             return _comparable(rows.column(operand))
+        case First(parts):
+            return pc.coalesce(*(_operand(part, rows) for part in parts))
         case Remainder(column, divisor):
             known = _operand(column, rows)
             rest = np.fmod(pc.fill_null(known, 0).to_numpy(zero_copy_only=False), divisor)
