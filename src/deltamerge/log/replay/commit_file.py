@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,6 +104,10 @@ _LISTINGS = 3
 # Spark's JSON parser refuses longer texts, so that delta-spark reads no log that has one.
 _LONGEST_TEXT = 20_000_000
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
+# Each value of a line becomes an object of its own, of some hundred bytes, however few it has in the file.
+_MOST_VALUES = 2_000_000
+_STARTS = b",[{"
+_START_OUTSIDE_TEXT = re.compile(_TEXT.pattern + rb"|([,\[{])", re.DOTALL)
 _Found = TypeVar("_Found")
 
 
@@ -156,6 +161,8 @@ def json_lines(data: bytes) -> Iterator[Callable[[], Any]]:
 def _parsed(line: memoryview) -> Any:
     if len(line) > _LONGEST_TEXT:
         _check_texts(line)
+    if len(line) > _MOST_VALUES:
+        _check_values(line)
     text = str(line, "utf-8")
     return json.loads(text) if text.strip() else {}
 
@@ -165,6 +172,16 @@ def _check_texts(line: memoryview) -> None:
     for found in _TEXT.finditer(line):
         if found.end() - found.start() > _LONGEST_TEXT and _least_length(line[slice(*found.span())]) > _LONGEST_TEXT:
             raise ValueError(f"it holds a text of more than {_LONGEST_TEXT} characters")
+
+
+def _check_values(line: memoryview) -> None:
+    """Raise ValueError for a line of too many values, unparsed. Each follows a comma, or the start of what holds it."""
+    letters = np.frombuffer(line, np.uint8)
+    if sum(np.count_nonzero(letters == start) for start in _STARTS) <= _MOST_VALUES:
+        return
+    starts = (found for found in _START_OUTSIDE_TEXT.finditer(line) if found.lastindex)
+    if next(islice(starts, _MOST_VALUES, None), None):
+        raise ValueError(f"it holds more than {_MOST_VALUES} values")
 
 
 def _least_length(text: memoryview) -> int:

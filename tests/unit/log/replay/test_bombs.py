@@ -227,3 +227,42 @@ def test_a_log_of_very_many_names_is_listed(tmp_path: Path) -> None:
     told, taken = read_in_child(tmp_path)
     assert told == 0
     assert taken < BESIDE + 700 * count
+
+
+def values(*texts: str, count: int = 12_000_000) -> Callable[[], str]:
+    return lambda: '{"x":[' + ",".join(texts * (count // len(texts))) + "]}"
+
+
+def keys() -> str:
+    return "{" + ",".join([f'"{number}":1' for number in range(4_000_000)]) + "}"
+
+
+# Made when they are asked for: a child that imports this file must not have them.
+LINES: dict[str, Callable[[], str]] = {
+    "objects": values("{}", count=16_000_000),
+    "lists": values("[]", count=16_000_000),
+    "texts": values('"a"'),
+    "mixed": values("1.5", '"\\""', "null", '{"":[]}'),
+    "keys": keys,
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_a_line_of_very_many_values_is_refused(tmp_path: Path, kind: str) -> None:
+    create(tmp_path)
+    path = log_file(tmp_path, f"{1:020d}.json")
+    path.write_text('{"commitInfo":' + LINES[kind]() + "}\n")
+    told, taken = read_in_child(tmp_path)
+    assert "DELTAMERGE_CORRUPT_COMMIT" in str(told)
+    assert "line 1: it holds more than 2000000 values" in told
+    assert taken < BESIDE + 4 * path.stat().st_size
+
+
+@pytest.mark.parametrize("value", ["{}", '{"":1}', '"a"', "1.5"])
+def test_a_line_of_as_many_values_as_may_be_is_read(tmp_path: Path, value: str) -> None:
+    create(tmp_path)
+    count = 999_990 if value.startswith("{") else 1_999_990
+    log_file(tmp_path, f"{1:020d}.json").write_text('{"commitInfo":' + values(value, count=count)() + "}\n")
+    told, taken = read_in_child(tmp_path)
+    assert told == 0
+    assert taken < BESIDE + 250 * MB
