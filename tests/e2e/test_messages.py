@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
+from deltamerge.errors import DeltaMergeError
 from deltamerge.tables import DeltaTable
 from tests.e2e.refusals import refused
 from tests.e2e.tables import make
@@ -161,10 +162,47 @@ def test_mistakes_of_sql_text(spark: SparkSession, path: Path, changes: DataFram
         ),
         (f"DELETE FROM delta.`{path}` WHERE nam = 'x'", f"{COLUMN}.WITH_SUGGESTION", "resolve nam in", "Did you mean name?"),
         (f"UPDATE delta.`{path}` SET nam = 'x'", f"{COLUMN}.WITH_SUGGESTION", "resolve nam in", "Did you mean name?"),
+        (
+            f"{into} t USING (SELECT 1 AS id, 2 AS s) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.idd",
+            "INVALID_EXTRACT_BASE_FIELD_TYPE",
+            "in UPDATE clause: s.idd",
+            "There is no column s.idd, so that s is taken for the column of this name. Did you mean s.id?",
+        ),
         (f"UPDATE delta.`{path}` WHERE id = 1 SET n = 2", "PARSE_SYNTAX_ERROR", "SET expected before WHERE", "SET .. WHERE"),
     ):
         with refused(path, AnalysisException, condition, message, hint=hint):
             deltamerge.sql(spark, text)
+
+
+def test_a_misspelt_statement_is_answered_with_what_it_may_be(spark: SparkSession, path: Path) -> None:
+    table = f"delta.`{path}`"
+    for text, meant in (
+        (f"UPDAT {table} SET n = 1", "UPDATE"),
+        (f"DELET FROM {table}", "DELETE FROM"),
+        (f"DELETE FORM {table}", "DELETE FROM"),
+        (f"MERG INTO {table} t USING changes s ON t.id = s.id WHEN MATCHED THEN DELETE", "MERGE INTO"),
+        (f"OPTIMISE {table}", "OPTIMIZE"),
+        (f"VACUM {table}", "VACUUM"),
+        (f"DESCRIBE HISTROY {table}", "DESCRIBE HISTORY"),
+        (f"RESTOR {table} TO VERSION AS OF 0", "RESTORE"),
+        (f"ALTR TABLE {table} SET TBLPROPERTIES ('a' = 'b')", "ALTER TABLE"),
+    ):
+        with refused(path, ParseException, "PARSE_SYNTAX_ERROR", hint=f"Did you mean {meant}?"):
+            deltamerge.sql(spark, text)
+
+
+def test_errors_of_other_statements_stay_sparks(spark: SparkSession) -> None:
+    for text, condition in (("SELECT 1 +", "PARSE_SYNTAX_ERROR"), ("DESCRIBE not_there", "TABLE_OR_VIEW_NOT_FOUND")):
+        with pytest.raises(AnalysisException, match=condition) as caught:
+            deltamerge.sql(spark, text)
+        assert not isinstance(caught.value, DeltaMergeError)
+
+
+def test_files_of_no_table_are_made_one_first(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+    spark.range(3).write.parquet(str(tmp_path / "files"))
+    for text in ("DELETE FROM parquet.`{}`", "UPDATE parquet.`{}` SET id = 1"):
+        with refused(path, AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", hint="CONVERT TO DELTA parquet.`path` makes"):
+            deltamerge.sql(spark, text.format(tmp_path / "files"))
 
 
 def test_a_clause_out_of_order_is_pointed_at(spark: SparkSession, path: Path, changes: DataFrame) -> None:

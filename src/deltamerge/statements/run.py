@@ -16,6 +16,7 @@ from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
 from deltamerge.spark.read.catalog import NotDelta, delta_named, table_only
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.jobs import condition_in
 from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.sql.literals import Arguments, with_arguments
 from deltamerge.spark.sql.reader import Reader
@@ -26,6 +27,7 @@ from deltamerge.spark.sql.variables import with_variables
 from deltamerge.statements.layout.optimize import parse_optimize, parse_reorg
 from deltamerge.statements.layout.restore import parse_restore
 from deltamerge.statements.layout.vacuum import parse_vacuum
+from deltamerge.statements.misspelt import meant_start
 from deltamerge.statements.queries import run_query, run_unread
 from deltamerge.statements.rows.delete import parse_delete
 from deltamerge.statements.rows.insert import parse_insert
@@ -99,6 +101,10 @@ _OF_OTHERS = (
     ("CACHE", "TABLE"),
     ("CACHE", "LAZY", "TABLE"),
 )
+# What a misspelt statement may have been meant to be.
+STARTS = frozenset({*_PARSERS, ("MERGE", "INTO"), ("SELECT",)})
+# What is said of one: Spark takes the second word of a misspelt DESCRIBE HISTORY for a table, and that of ALTR TABLE for a query.
+_SAID_OF_MISSPELT = ("PARSE_SYNTAX_ERROR", "TABLE_OR_VIEW_NOT_FOUND", "DELTAMERGE_UNSUPPORTED_STATEMENT")
 # What else may stand before the table's name.
 _BEFORE_NAME = (
     "INSERT",
@@ -128,6 +134,22 @@ def run_sql(spark: Session, text: str, arguments: Arguments | None = None, value
     ready = formatted(text, values)
     if ready is None:  # Spark says what is wrong with it
         return plain_sql(spark, text, arguments, **values)
+    try:
+        return _run_ready(spark, text, ready, arguments, values)
+    except Exception as error:
+        condition, message = _said(error)
+        meant = meant_start(ready.text, STARTS) if condition in _SAID_OF_MISSPELT else None
+        if meant is None:
+            raise
+        raise ParseError("PARSE_SYNTAX_ERROR", message, hint=f"Did you mean {meant}?") from error
+
+
+def _said(error: Exception) -> tuple[str, str]:
+    """The condition that an error names, and what it says of the statement."""
+    return (error.condition, error.detail) if isinstance(error, DeltaMergeError) else condition_in(error)
+
+
+def _run_ready(spark: Session, text: str, ready: Formatted, arguments: Arguments | None, values: Mapping[str, Any]) -> Frame:
     refresh_views(spark, ready.text)
     found = _run(spark, ready, arguments)
     if found is None:

@@ -16,7 +16,7 @@ from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema.types import StructType, arrow_schema
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.suggestions import close_functions, close_tables
-from deltamerge.spark.expressions.unresolved import Sight, unresolved
+from deltamerge.spark.expressions.unresolved import Sight, hint_of_hidden, unresolved
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.jobs import local_frame
@@ -33,6 +33,7 @@ _STARRED = "INVALID_USAGE_OF_STAR_OR_REGEX"
 _WORDS = re.compile(r"\w+(?:[ ./:-]+\w+)*")
 _STAR = re.compile(r"\*|star", re.IGNORECASE)
 _NON_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+_NO_FIELD = "INVALID_EXTRACT_BASE_FIELD_TYPE"
 _AMBIGUOUS = "AMBIGUOUS_REFERENCE"
 NAMES_WANTED = 'Give both an alias, as by .alias("t") and .alias("s"), or AS t and AS s in SQL.'
 _REPEATED = "Source or target has several columns of this name: give each a name of its own."
@@ -173,6 +174,8 @@ def _explained(frame: Frame, error: AnalysisException, check: Check, sight: Sigh
         columns = set(given.get("referenceNames", "").strip("[]").split(", "))
         names = _REPEATED if len(columns) == 1 and columns != {""} else NAMES_WANTED
         return placed(AnalysisError(condition, message, parameters=named, hint=names), check)
+    if condition == _NO_FIELD and (hint := hint_of_hidden(check.expression.names, sight)) is not None:
+        return placed(AnalysisError(condition, plain_message(str(error)), parameters=given, hint=hint), check)
     look_up, name = _NOT_THERE.get(condition, (None, ""))
     hint = look_up(frame.sparkSession, given[name]) if look_up is not None and name in given else None
     return placed(AnalysisError(condition, plain_message(str(error)), parameters=given, hint=hint), check)

@@ -13,12 +13,18 @@ from deltamerge.spark.sql.text import name_parts_of
 
 _LISTED = "SHOW TABLES lists the names. A table without a name is delta.`path`."
 
+_FORMATS = ("parquet", "csv", "json", "orc", "text", "avro", "iceberg")
+_FILES = (
+    "No statement changes rows of files that are in no table. "
+    "CONVERT TO DELTA parquet.`path` makes a Delta table of Parquet files, which is delta.`path`."
+)
+
 
 def close_tables(spark: Session, name: str) -> str:
     """What to do about a table or view, given as SQL names it, that is not there."""
     *space, table = name_parts_of(name) or (name,)
     if "/" in table:
-        return "Check the path and the format before it."
+        return _FILES if space and space[-1].lower() in _FORMATS else "Check the path and the format before it."
     tables = _listed(spark, "TABLES" + _within(space), "tableName")
     if tables is not None:
         close = _closest(table, tables)

@@ -39,6 +39,18 @@ def unresolved(name: str, clause: str, sight: Sight, text: str | None = None, hi
     )
 
 
+def hint_of_hidden(names: Sequence[Sequence[str]], sight: Sight) -> str | None:
+    """What to do about a name that a side does not have: Spark looks for it in a column that is called like the side."""
+    columns, sides = [column.lower() for column in sight.columns], [name.lower() for name in sight.names]
+    for side, *rest in names:
+        name = f"{side}.{rest[0]}"
+        if side.lower() in sides and name.lower() not in columns:
+            close = _closest(name, [column for column in sight.columns if column.lower().startswith(f"{side.lower()}.")])
+            meant = "" if close is None else f" Did you mean {close}?"
+            return f"There is no column {name}, so that {side} is taken for the column of this name.{meant}"
+    return None
+
+
 def _hint(parts: Sequence[str], sight: Sight, text: str | None) -> str | None:
     qualifier = parts[0] if len(parts) > 1 else None
     if qualifier is not None and not _is_known(qualifier, sight):
