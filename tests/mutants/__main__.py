@@ -14,7 +14,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.mutants.breaks import BREAKS, Break
+from tests.mutants.base import Break
+from tests.mutants.breaks import BREAKS
 
 ROOT = Path(__file__).parents[2]
 KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "CANNOT RUN"

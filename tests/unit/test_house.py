@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "deltamerge"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+OTHERS = sorted(path for folder in ("tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 SESSION = PACKAGE / "spark" / "session"
 ADAPTER = SESSION / "adapter.py"
 BEHIND = {ADAPTER, SESSION / "nodes.py", SESSION / "older.py"}
@@ -42,7 +43,7 @@ def test_there_is_a_package_to_look_at() -> None:
     assert ADAPTER in MODULES
 
 
-@every_module
+@pytest.mark.parametrize("path", [*MODULES, *OTHERS], ids=name_of)
 def test_no_file_has_grown_into_two_subjects(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.breaks import BREAKS, Break
+from tests.mutants.base import Break
+from tests.mutants.breaks import BREAKS
 
 ROOT = Path(__file__).parents[2]
 

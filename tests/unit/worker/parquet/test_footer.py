@@ -31,7 +31,7 @@ from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from deltamerge.worker.parquet.schema import check_chunk, columns_of, is_alike
 from tests.spec.golden import golden_names, unpack
 from tests.unit.worker.data import examples
-from tests.unit.worker.write.test_splice import by_arrow, by_delta_rs, by_duckdb, table_of
+from tests.unit.worker.write.splicing import by_arrow, by_delta_rs, by_duckdb, table_of
 
 TABLE = table_of([])
 ROWS = pa.table(

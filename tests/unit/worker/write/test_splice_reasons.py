@@ -1,0 +1,122 @@
+"""What is not certain to be right as copied bytes is written from its rows, and the reason is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltamerge.protocol.values.thrift import BINARY, I32, I64, STRUCT, struct_bytes
+from deltamerge.worker.parquet.footer import parse_footer, read_footer
+from deltamerge.worker.parquet.plain import NotSpliceable, Reason
+from tests.unit.worker.data import UTC_TIME, vector_of
+from tests.unit.worker.write.splicing import (
+    DELETE,
+    EVERY,
+    IDS,
+    LEGACY,
+    NAME,
+    ROWS,
+    STRICT,
+    by_arrow,
+    column_index_of_noise,
+    edited,
+    edited_meta,
+    moved_pages,
+    read,
+    update_of,
+    with_unknown,
+    without_orders,
+)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A file that is written from its rows, and why."""
+
+    reason: Reason
+    table: pa.Table = field(default_factory=lambda: ROWS)
+    write: Any = None
+    edit: Callable[[Path], None] = lambda path: None
+    options: Any = None
+
+
+PLAIN = {
+    "switched off": Plain(Reason.OFF, options={"splices": False}),
+    "small": Plain(Reason.SMALL, options={"limits": {"small_file_bytes": 1 << 20}}),
+    "every column of the only row group": Plain(Reason.WHOLE, write={"group_rows": 12}, options={"clause": EVERY}),
+    "rows of every row group": Plain(Reason.WHOLE, options={"clause": DELETE, "rows": (0, 4, 8)}),
+    "a field that is not known": Plain(Reason.FOOTER, edit=lambda path: edited(path, with_unknown)),
+    "no column orders": Plain(Reason.ORDERS, edit=lambda path: edited(path, without_orders)),
+    "a column less": Plain(Reason.COLUMNS, ROWS.drop_columns(["share"])),
+    "a column more": Plain(Reason.COLUMNS, ROWS.append_column("more", ROWS["id"])),
+    "a column of another case": Plain(Reason.COLUMNS, ROWS.rename_columns(["ID", "word", "share"])),
+    "a narrower type": Plain(Reason.TYPES, ROWS.set_column(0, "id", ROWS["id"].cast(pa.int32()))),
+    "no nulls in the file, nulls may come": Plain(Reason.TYPES, ROWS.cast(STRICT)),
+    "another calendar": Plain(Reason.CALENDAR, ROWS.replace_schema_metadata(LEGACY), write={"store_schema": True}),
+    "a Bloom filter without a length": Plain(Reason.INDEXES, edit=lambda path: edited_meta(path, m14=(I64, 4))),
+    "a Bloom filter that is none": Plain(Reason.INDEXES, edit=lambda path: edited_meta(path, m14=(I64, 4), m15=(I32, 9))),
+    "half an index": Plain(Reason.INDEXES, edit=lambda path: edited_meta(path, o6=(I64, 1 << 30))),
+    "a column index that is none": Plain(Reason.INDEXES, edit=column_index_of_noise),
+    "pages that are elsewhere": Plain(Reason.PAGES, edit=moved_pages),
+}
+
+
+@pytest.mark.parametrize("case", PLAIN.values(), ids=list(PLAIN))
+def test_what_is_not_certain_is_written_from_its_rows(tmp_path: Path, case: Plain) -> None:
+    by_arrow(case.table, tmp_path / NAME, **{"group_rows": 4, **(case.write or {})})
+    case.edit(tmp_path / NAME)
+    options = dict(case.options or {})
+    done = update_of(tmp_path, *options.pop("rows", (5,)), **options)
+    assert done.plain is case.reason
+    if case.reason is not Reason.SMALL:
+        assert read(tmp_path, done).num_rows == done.copied + done.counts.sum() * (options.get("clause") != DELETE)
+
+
+def test_deleted_rows_are_left_behind_from_rows(tmp_path: Path) -> None:
+    by_arrow(ROWS, tmp_path / NAME, 4)
+    done = update_of(tmp_path, 5, vector=vector_of(tmp_path, [1, 11]))
+    assert (done.plain, done.written[0].rows) == (Reason.VECTOR, 10)
+
+
+def test_int96_is_written_from_rows(tmp_path: Path) -> None:
+    schema = pa.schema([*IDS, ("at", UTC_TIME)])
+    table = pa.table([*ROWS.columns, pa.array([0] * 12, UTC_TIME)], schema=schema)
+    by_arrow(table, tmp_path / NAME, 4, use_deprecated_int96_timestamps=True)
+    assert update_of(tmp_path, 5, schema=schema).plain is Reason.TYPES
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [({8: (STRUCT, {1: (STRUCT, {})})}, Reason.ENCRYPTED), ({9: (BINARY, b"key")}, Reason.ENCRYPTED)],
+)
+def test_encrypted_files_are_told_by_their_footer(tmp_path: Path, fields: dict[int, Any], reason: Reason) -> None:
+    by_arrow(ROWS, tmp_path / NAME, 4)
+    data = (tmp_path / NAME).read_bytes()
+    footer = read_footer(lambda count, place: data[place : place + count], len(data))
+    with pytest.raises(NotSpliceable) as caught:
+        parse_footer(struct_bytes({**footer.fields, **fields}), footer.start)
+    assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"o1": (BINARY, b"elsewhere.parquet")}, Reason.ELSEWHERE),
+        ({"o8": (STRUCT, {1: (STRUCT, {})})}, Reason.ENCRYPTED),
+        ({"o9": (BINARY, b"")}, Reason.ENCRYPTED),
+        ({"m10": (I64, 9)}, Reason.FOOTER),
+        ({"m7": (I64, 1 << 40)}, Reason.FOOTER),
+    ],
+)
+def test_chunks_that_are_elsewhere_or_encrypted(tmp_path: Path, changed: dict[str, Any], reason: Reason) -> None:
+    by_arrow(ROWS, tmp_path / NAME, 4)
+    edited_meta(tmp_path / NAME, **changed)
+    data = (tmp_path / NAME).read_bytes()
+    with pytest.raises(NotSpliceable) as caught:
+        read_footer(lambda count, place: data[place : place + count], len(data))
+    assert caught.value.reason is reason
