@@ -35,12 +35,13 @@ CHOOSING = {
     "target's value": lambda merge: merge.whenMatchedUpdate(set={"w": "t.w"}),
     "update by source": lambda merge: merge.whenNotMatchedBySourceUpdate(set={"v": "0"}),
     "delete by source of some": lambda merge: merge.whenNotMatchedBySourceDelete("t.v > 3"),
+    "value of another type": lambda merge: merge.whenMatchedUpdate(set={"w": "s.v"}),
 }
 OTHER = {
     "call in a condition": lambda merge: merge.whenMatchedUpdateAll("abs(s.v) > 1"),
     "call in a value": lambda merge: merge.whenMatchedUpdate(set={"v": "abs(s.v)"}),
     "one of two clauses": lambda merge: merge.whenMatchedDelete("s.v > 1").whenMatchedUpdate("length(s.w) > 1", {"v": "s.v"}),
-    "cast": lambda merge: merge.whenMatchedUpdate(set={"w": "s.v"}),
+    "cast": lambda merge: merge.whenMatchedUpdate(set={"w": "cast(s.v AS string)"}),
     "unchanged": lambda merge: merge.whenMatchedUpdateAll().skipUnchanged(),
 }
 
