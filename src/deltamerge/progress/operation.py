@@ -60,7 +60,7 @@ class Operation:
         with self._lock:
             self._step, self._total, self._done, self._began = step, amount, Amount(), time.monotonic()
             self._share, self._tasks = 0.0, (0, 0)
-        if getattr(self._told, "at_once", False):
+        if self._told.at_once:
             self._tell()
 
     def advance(self, amount: Callable[[], Amount]) -> None:

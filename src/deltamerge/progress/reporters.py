@@ -22,12 +22,19 @@ _CHOSEN: ContextVar[Reported] = ContextVar("reported", default=None)
 _ONE_BAR = threading.Lock()
 
 
-class Reporter(Protocol):
-    """Is told how far a statement is."""
+class Bar(Protocol):
+    """Shows how far a statement is."""
 
     def show(self, progress: Progress) -> None: ...
 
     def close(self) -> None: ...
+
+
+class Reporter(Bar, Protocol):
+    """Is told how far a statement is: about twice a second, and where `at_once`, when a step begins, too."""
+
+    @property
+    def at_once(self) -> bool: ...
 
 
 @contextlib.contextmanager
@@ -67,7 +74,9 @@ def reporter(given: Reported, is_allowed: Callable[[bool], bool]) -> Reporter | 
 class _Freeing:
     """A bar; another one may be shown when it is closed."""
 
-    def __init__(self, bar: Reporter) -> None:
+    at_once = False
+
+    def __init__(self, bar: Bar) -> None:
         self._bar = bar
 
     def show(self, progress: Progress) -> None:
