@@ -11,10 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from deltamerge.commands.rows.request import WriteRequest, transaction_of
 from deltamerge.commands.rows.write import write_table
 from deltamerge.exceptions import catchable
-from deltamerge.log.feed.feed import feed_of
 from deltamerge.log.feed.range import FeedBounds
 from deltamerge.log.replay.commit_times import milliseconds
-from deltamerge.spark.read.feed import feed_frame
+from deltamerge.spark.read.feed import changes_frame
 from deltamerge.spark.read.snapshot import newest_frame, travelled_frame
 from deltamerge.spark.read.travel import several_times
 from deltamerge.spark.session.settings import time_zone
@@ -71,7 +70,7 @@ def read_changes(
         ending_version,
         None if ending_timestamp is None else milliseconds(ending_timestamp, zone),
     )
-    return feed_frame(spark, feed_of(open_table(spark, path, storage_options), bounds))
+    return changes_frame(spark, open_table(spark, path, storage_options), bounds)
 
 
 @catchable

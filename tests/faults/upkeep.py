@@ -32,8 +32,10 @@ STATEMENTS = {
 
 def session() -> Any:
     """What the commands need of a session."""
-    get = {"spark.databricks.delta.retentionDurationCheck.enabled": "false", "spark.sql.session.timeZone": "UTC"}.get
-    return SimpleNamespace(conf=SimpleNamespace(get=get), version="4.3", createDataFrame=lambda table: table)
+    values = {"spark.databricks.delta.retentionDurationCheck.enabled": "false", "spark.sql.session.timeZone": "UTC"}
+    return SimpleNamespace(
+        conf=SimpleNamespace(get=values.get, getAll=values), version="4.3", createDataFrame=lambda table: table
+    )
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
+from deltamerge.spark.session.delta_settings import DELTA, REFUSED, SAME, WARNED, Effect, effect_of
 from tests.e2e.tables import conf
 from tests.oracle.engines import copy_table
 from tests.oracle.readers import by_delta_spark, by_deltamerge
@@ -133,3 +134,45 @@ def test_a_session_gives_properties_to_new_tables(spark: SparkSession, tmp_path:
             detail = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()[0]
             found[name] = (detail.properties, sorted(detail.tableFeatures), detail.minReaderVersion, detail.minWriterVersion)
     assert found["ours"] == found["theirs"]
+
+
+REPLACED = "spark.databricks.delta.replaceWhere."
+NO_CHECKS, NO_OTHERS = {f"{REPLACED}constraintCheck.enabled": "false"}, {f"{REPLACED}dataColumns.enabled": "false"}
+# Settings that the tables of this file are written with, the rows, and which rows they replace.
+SET: list[tuple[dict[str, str], list[tuple[Any, ...]], str]] = [
+    ({"spark.databricks.delta.commitInfo.userMetadata": "nightly"}, [(5, "a", 30)], "v = 30"),
+    ({"spark.databricks.delta.delete.deletionVectors.persistent": "false"}, [(5, "a", 30)], "v = 30"),
+    (NO_CHECKS, [(5, "z", 21)], "v = 20"),
+    (NO_OTHERS, [(5, "a", 1)], "p = 'a'"),
+    (NO_OTHERS, [(5, "b", 1)], "p = 'a'"),
+    (NO_OTHERS, [(5, "a", 30)], "v = 30"),
+    ({**NO_CHECKS, **NO_OTHERS}, [(5, "b", 1)], "p = 'a'"),
+]
+
+
+@pytest.mark.parametrize(("given", "rows", "where"), SET)
+def test_settings_of_replace_where(
+    spark: SparkSession, made: dict[bool, Path], tmp_path: Path, given: dict[str, str], rows: list[tuple[Any, ...]], where: str
+) -> None:
+    frame, found = spark.createDataFrame(rows, SCHEMA).coalesce(1), []
+    for name, write in (("theirs", theirs), ("ours", ours)):
+        path = tmp_path / name
+        copy_table(made[True], path)
+        with conf(spark, given):
+            failed = outcome(write, frame, path, "overwrite", {"replaceWhere": where}, [])
+        news = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]
+        marks = news["operationMetrics"].get("numDeletionVectorsAdded", "0")
+        found.append((failed, by_delta_spark(spark, path), news["version"], news["userMetadata"], marks))
+    assert found[0] == found[1]
+
+
+def test_settings_that_are_warned_of_or_refused_have_delta_spark_s_names(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(1).write.format("delta").save(str(tmp_path / "t"))  # loads them
+    jvm: Any = spark._jvm
+    entries = getattr(getattr(jvm, "org.apache.spark.sql.internal.SQLConf$"), "MODULE$").getConfigEntries().iterator()
+    known = set()
+    while entries.hasNext():
+        known.add(entries.next().key())
+    names = {key.removeprefix(DELTA) for key in known if key.startswith(DELTA)}
+    assert (SAME | set(REFUSED) | set(WARNED)) - names <= {"properties.defaults", "withEventTimeOrder.enabled"}
+    assert [name for name in names if effect_of(name) is Effect.UNKNOWN] == []

@@ -11,6 +11,7 @@ from deltamerge.exceptions import spark_form
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.features import FEATURES
+from deltamerge.spark.session.delta_settings import DELTA, REFUSED, SAME, WARNED
 from tests.docs.conditions import OTHER_NAMES, PACKAGE, condition_patterns
 from tests.e2e.upstream_api import table
 
@@ -94,7 +95,18 @@ def test_each_setting_is_told() -> None:
     read = set(re.findall(r'"(spark\.(?:deltamerge|databricks)\.[\w.]+)"', source()))
     told = set(re.findall(r"`(spark\.(?:deltamerge|databricks)\.[\w.]+)`", page("settings.md")))
     assert read
-    assert read == told
+    assert read | {DELTA + name for name in SAME} == told
+
+
+def test_each_setting_of_delta_spark_without_effect_is_told() -> None:
+    text = page("settings.md")
+    refused, rest = text.split("### Refused with another value")[1].split("### Without effect, with a warning")
+    warned = rest.split("\n## ")[0]
+    rows = re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \| ([A-Z, ]+) \|$", refused, flags=re.MULTILINE)
+    assert {name: (value, frozenset(names.split(", "))) for name, value, names in rows} == {
+        name: (fixed.value, fixed.statements) for name, fixed in REFUSED.items()
+    }
+    assert dict(re.findall(r"^\| `([\w.]+)` \| (?:`([^`]+)`|as without it) \|$", warned, flags=re.MULTILINE)) == dict(WARNED)
 
 
 def test_each_told_property_is_read() -> None:

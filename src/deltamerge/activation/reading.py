@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError, UnsupportedTableError
-from deltamerge.log.feed.feed import feed_of
 from deltamerge.log.feed.range import FeedBounds
 from deltamerge.log.replay.commit_times import milliseconds
-from deltamerge.spark.read.feed import feed_frame
+from deltamerge.spark.read.feed import changes_frame
 from deltamerge.spark.read.travel import frame_of, marked, snapshot_of, version_number
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
@@ -90,7 +89,7 @@ def delta_frame(spark: Session, path: str, options: Options) -> Frame:
             _bound(options, "endingVersion"),
             _time(options, "endingTimestamp", zone),
         )
-        return feed_frame(spark, feed_of(open_table(spark, path, stores), bounds))
+        return changes_frame(spark, open_table(spark, path, stores), bounds)
     if VERSION in options and TIMESTAMP in options:
         raise InvalidArgumentError(
             "DELTA_ONEOF_IN_TIMETRAVEL",

@@ -8,11 +8,12 @@ from deltamerge.activation.reader import Asking
 from deltamerge.activation.reading import path_of, schema_given, stores_of
 from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
+from deltamerge.log.feed.range import MAY_EXCEED
 from deltamerge.log.stream.options import stream_options
 from deltamerge.spark.read.catalog import source_named
 from deltamerge.spark.read.travel import marked
 from deltamerge.spark.session.frames import Frame
-from deltamerge.spark.session.settings import time_zone
+from deltamerge.spark.session.settings import flag, time_zone
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.spark.stream.frame import stream_frame
@@ -56,4 +57,4 @@ class ReadingStream(Asking):
                 "A stream can't be read as of a version or a time.",
                 hint="Say where it begins: startingVersion, startingTimestamp.",
             )
-        return stream_frame(spark, location, stream_options(others, time_zone(spark)), stores)
+        return stream_frame(spark, location, stream_options(others, time_zone(spark), flag(spark, MAY_EXCEED)), stores)

@@ -48,6 +48,10 @@ class _Settings:
     def get(self, key: str, default: str | None = None) -> str | None:
         return self._values.get(key, default)
 
+    @property
+    def getAll(self) -> Mapping[str, str]:
+        return self._values
+
 
 def find_java() -> str:
     """The `java` program that Spark will start. Raises DeltaMergeError when there is none or it is too old."""

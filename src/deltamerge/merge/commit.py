@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.dv_files import with_vector, write_vectors
+from deltamerge.log.commit.proposal import Author
 from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.files import add_files, file_keys
@@ -40,14 +41,14 @@ class Operation:
     metrics: Mapping[str, int]
 
 
-def commit_merge(outcome: MergeOutcome, timing: Timing, engine: str) -> CommittedMerge:
+def commit_merge(outcome: MergeOutcome, timing: Timing, author: Author) -> CommittedMerge:
     """Commit a merge. Raises a ConcurrentModificationError when another transaction conflicts; the table is as it was."""
     operation = Operation("MERGE", _parameters(outcome), merge_metrics(outcome, timing))
-    return CommittedMerge(outcome, operation.metrics, commit_outcome(outcome, operation, engine))
+    return CommittedMerge(outcome, operation.metrics, commit_outcome(outcome, operation, author))
 
 
 def commit_outcome(
-    outcome: MergeOutcome, operation: Operation, engine: str, beside: Sequence[LogAction] | None = None
+    outcome: MergeOutcome, operation: Operation, author: Author, beside: Sequence[LogAction] | None = None
 ) -> Committed | None:
     """Commit what was done to rows and schema, and what was done `beside` it; None when nothing changed, and nothing is beside.
 
@@ -69,7 +70,7 @@ def commit_outcome(
             parameters=operation.parameters,
             metrics=operation.metrics,
             user_metadata=outcome.work.logical.resolved.spec.user_metadata,
-            engine=engine,
+            author=author,
         )
         committed = commit(snapshot, proposal)
     after_commit(committed.snapshot)

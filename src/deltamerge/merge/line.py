@@ -38,6 +38,7 @@ from deltamerge.merge.settings import (
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
 from deltamerge.progress.operation import begin
 from deltamerge.spark.read.unread import all_read, frame_read
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.running import shows_progress
@@ -83,6 +84,7 @@ def merge(
     """
     with known_settings(spark, SETTINGS):
         check_names(own_settings())
+        check_delta(spark, spec.statement)
         check_sizes(spark)
         shows_progress(spark)
         started, spec = time.perf_counter(), with_transaction(spark, spec)
@@ -137,7 +139,7 @@ def planned(spark: Session, snapshot: Snapshot, spec: MergeSpec, rereads: str | 
     resolved = resolve(spark, spec, snapshot)
     resolved = without_unchanged(resolved, pads_chars(spark, resolved.schema)) if spec.skips_unchanged else resolved
     resolved = with_own_time(spark, with_known_functions(spark, resolved))
-    wishes = Wishes(strategy_of(spark), rewrite_share_of(spark, snapshot), retries_of(spark, spec) > 0)
+    wishes = Wishes(strategy_of(spark), rewrite_share_of(spark, snapshot, spec.statement), retries_of(spark, spec) > 0)
     logical = logical_plan(resolved, wishes)
     return replace(logical, rereads=rereads or logical.rereads)
 

@@ -21,7 +21,7 @@ from deltamerge.progress.reporters import Reported
 from deltamerge.spark.session.checkpoints import give_back
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.running import operation
-from deltamerge.spark.session.settings import engine_name, known_settings, own_settings
+from deltamerge.spark.session.settings import author, known_settings, own_settings
 
 log = logging.getLogger("deltamerge.merge")
 
@@ -36,7 +36,7 @@ def run_merge(
 
     def finish(outcome: MergeOutcome, timing: Timing) -> CommittedMerge:
         begin("committing")
-        committed = commit_merge(outcome, timing, engine_name(spark))
+        committed = commit_merge(outcome, timing, author(spark))
         then(committed)
         return committed
 

@@ -13,6 +13,7 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.merge.plan.logical import REWRITE_SHARE, Strategy
 from deltamerge.merge.resolve.evolve import AUTO_MERGE
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
+from deltamerge.spark.session.delta_settings import DELTA
 from deltamerge.spark.session.file_sizes import SIZE_SETTINGS
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.running import PROGRESS
@@ -23,6 +24,7 @@ from deltamerge.spark.session.settings import (
     OWN_SETTINGS,
     READ_SIDE_PADDING,
     TIME_ZONE,
+    flag,
     setting,
 )
 from deltamerge.spark.source.inspect import READ_SETTINGS
@@ -87,8 +89,13 @@ def strategy_of(spark: Session) -> Strategy:
         raise InvalidArgumentError("DELTAMERGE_INVALID_STRATEGY", message, hint=f"One of {known}.") from error
 
 
-def rewrite_share_of(spark: Session, snapshot: Snapshot) -> float:
-    """The session's share of a file's rows that may be gone, the table's own, or the default, in this order."""
+def rewrite_share_of(spark: Session, snapshot: Snapshot, statement: str = "MERGE") -> float:
+    """The session's share of a file's rows that may be gone, the table's own, or the default, in this order.
+
+    It is 0 where the session wants no vectors from such statements, as delta-spark reads that.
+    """
+    if not flag(spark, f"{DELTA}{statement.lower()}.deletionVectors.persistent", default=True):
+        return 0.0
     where = f"setting {SHARE}"
     value = setting(spark, SHARE, "")
     if not value:

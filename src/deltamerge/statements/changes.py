@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError
-from deltamerge.log.feed.feed import feed_of
 from deltamerge.log.feed.range import FeedBounds
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.spark.expressions.queries import query_frame
 from deltamerge.spark.read.catalog import target_named
-from deltamerge.spark.read.feed import feed_frame
+from deltamerge.spark.read.feed import changes_frame
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
@@ -78,7 +77,7 @@ def _changes(spark: Session, call: _Call) -> Frame:
     else:
         location = target_named(spark, name_parts_of(str(name)) or (str(name),), call.function).location
     bounds = FeedBounds(*start, *(end[0] if end else (None, None)))
-    return feed_frame(spark, feed_of(open_table(spark, location), bounds))
+    return changes_frame(spark, open_table(spark, location), bounds)
 
 
 def _bound(value: str | None, type: str, zone: str) -> tuple[int | None, int | None]:

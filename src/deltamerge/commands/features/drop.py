@@ -20,6 +20,7 @@ from deltamerge.log.replay.segment import LOG, all_commits, complete_checkpoints
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.features import FEATURES, lowest, named_features
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
 
@@ -38,6 +39,7 @@ def drop_feature(spark: Session, log: DeltaLog, name: str, truncate_history: boo
     that make use of it must expire first; ConcurrentModificationError. What was done by then stays: the command goes on from
     there.
     """
+    check_delta(spark, "ALTER")
     before = writable(log)
     found, removal = _removal(before, name, truncate_history)
     is_fast = not truncate_history and setting(spark, _FAST, "true").lower() != "false"

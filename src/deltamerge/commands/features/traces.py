@@ -33,7 +33,7 @@ from deltamerge.protocol.table.column_mapping import MappingMode, mode_of
 from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.table.row_tracking import COLUMN_NAMES
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import engine_name
+from deltamerge.spark.session.settings import author
 from deltamerge.storage.location import is_absolute
 
 PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
@@ -64,7 +64,7 @@ def commit_actions(
 ) -> None:
     """Commit actions upon the whole table as it is."""
     before = log.snapshot()
-    committed = commit(before, Proposal(name, actions, whole() if actions else ReadSet(), told or {}, engine=engine_name(spark)))
+    committed = commit(before, Proposal(name, actions, whole() if actions else ReadSet(), told or {}, author=author(spark)))
     log.remember(committed.snapshot)
     after_commit(committed.snapshot)
 

@@ -27,7 +27,7 @@ from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import engine_name, known_settings
+from deltamerge.spark.session.settings import author, known_settings
 
 
 def is_unmapped(metadata: Metadata) -> bool:
@@ -63,7 +63,7 @@ def remove_mapping(spark: Session, log: DeltaLog) -> None:
         told = {**metrics, **files.metrics}
         actions: list[Action] = [after.metadata, *removed, *added]
         read = ReadSet(whole_table=True, would_read=everything)
-        done = commit(before, Proposal("REMOVE COLUMN MAPPING", actions, read, {}, told, engine=engine_name(spark)))
+        done = commit(before, Proposal("REMOVE COLUMN MAPPING", actions, read, {}, told, author=author(spark)))
     log.remember(done.snapshot)
     after_commit(done.snapshot)
 

@@ -45,10 +45,11 @@ from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.predicates import printed_predicate
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.running import operation
-from deltamerge.spark.session.settings import engine_name, time_zone
+from deltamerge.spark.session.settings import author, time_zone
 from deltamerge.spark.stages.compacting import compacted
 from deltamerge.spark.stages.exchange.ranging import ranged
 from deltamerge.spark.stages.partition_filter import chosen_partitions
@@ -114,6 +115,7 @@ def optimize_table(spark: Session, table: DeltaLog, request: Optimize) -> Frame:
     check_writable(snapshot.protocol, snapshot.metadata, table.store.url)
     check_sound(snapshot)
     with operation(spark, "OPTIMIZE" if request.reorg is None else "REORG", table.store.url):
+        check_delta(spark, "OPTIMIZE")
         done = optimized(spark, table, snapshot, request, limits_of(spark), snapshot.files.table())
     return rows_frame(spark, optimize_row(snapshot, location_text(table.store.url), done))
 
@@ -241,7 +243,7 @@ def _proposal(
             **(zones if request.reorg is None else {"applyPurge": True}),
         },
         metrics=done.history,
-        engine=engine_name(spark),
+        author=author(spark),
     )
 
 

@@ -34,10 +34,11 @@ from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.table.features import check_writable, named_features, upgraded
 from deltamerge.protocol.table.identity import with_later_marks
 from deltamerge.protocol.values.zones import zone_of
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.running import operation
-from deltamerge.spark.session.settings import engine_name, setting, time_zone
+from deltamerge.spark.session.settings import author, setting, time_zone
 from deltamerge.storage.open import locate
 
 log = logging.getLogger("deltamerge.commands")
@@ -86,6 +87,7 @@ def restore_table(spark: Session, table: DeltaLog, version: int | None = None, t
     UnsupportedTableError, ConcurrentModificationError; the table is then as it was.
     """
     with operation(spark, "RESTORE", table.store.url):
+        check_delta(spark, "RESTORE")
         return _restored_to(spark, table, version, timestamp)
 
 
@@ -115,7 +117,7 @@ def _restored_to(spark: Session, table: DeltaLog, version: int | None, timestamp
         read=ReadSet(whole_table=True, would_read=lambda files: np.ones(len(files), np.bool_)),
         parameters={"version": version, "timestamp": None if timestamp is None else _java_text(timestamp, time_zone(spark))},
         metrics=done.metrics,
-        engine=engine_name(spark),
+        author=author(spark),
         restores=True,
     )
     begin("committing")

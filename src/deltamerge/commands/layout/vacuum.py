@@ -25,9 +25,10 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.progress.operation import advancing, begin
 from deltamerge.progress.value import Amount
 from deltamerge.protocol.table.features import check_writable
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.running import operation
-from deltamerge.spark.session.settings import engine_name, setting
+from deltamerge.spark.session.settings import author, setting
 from deltamerge.storage import ObjectInfo
 from deltamerge.storage.location import scheme_of
 
@@ -89,6 +90,7 @@ def vacuum_table(spark: Session, table: DeltaLog, request: VacuumRequest) -> Vac
     tell all that LITE needs; AnalysisError, UnsupportedTableError, StorageError; what was deleted by then was not needed either.
     """
     with operation(spark, "VACUUM", table.store.url):
+        check_delta(spark, "VACUUM")
         return _vacuumed(spark, table, request)
 
 
@@ -223,7 +225,7 @@ def _tell(spark: Session, table: DeltaLog, operation: str, parameters: dict[str,
     told = setting(spark, _LOGGED, "").lower()
     if told == "false" or (told != "true" and scheme_of(table.store.url) not in _LOGGED_SCHEMES):
         return
-    proposal = Proposal(operation, (), parameters=parameters, metrics=metrics, engine=engine_name(spark))
+    proposal = Proposal(operation, (), parameters=parameters, metrics=metrics, author=author(spark))
     committed = commit(table.snapshot(), proposal)
     table.remember(committed.snapshot)
     after_commit(committed.snapshot)

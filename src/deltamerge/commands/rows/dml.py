@@ -22,7 +22,7 @@ from deltamerge.progress.operation import begin
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.running import operation
-from deltamerge.spark.session.settings import engine_name
+from deltamerge.spark.session.settings import author
 from deltamerge.spark.source.evaluate import single_row
 
 
@@ -64,13 +64,14 @@ def _run(
         retries=None if read is None else 0,
         derives_deletes=clause.action is Action.DELETE,
         source_read=read,
+        statement=clause.action.name,
     )
     parameters = {"predicate": json.dumps([] if condition is None else [condition.text])}
 
     def finish(outcome: MergeOutcome, timing: Timing) -> tuple[Mapping[str, int], Committed | None]:
         metrics = _metrics(outcome, clause.action, timing)
         begin("committing")
-        committed = commit_outcome(outcome, Operation(clause.action.name, parameters, metrics), engine_name(spark))
+        committed = commit_outcome(outcome, Operation(clause.action.name, parameters, metrics), author(spark))
         if committed is not None:
             compact_after_changes(spark, table, committed.snapshot, outcome)
         return metrics, committed

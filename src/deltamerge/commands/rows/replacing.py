@@ -25,9 +25,12 @@ from deltamerge.protocol.table.constraints import Check
 from deltamerge.protocol.values.roaring import decode
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.predicates import predicate_of
-from deltamerge.spark.session.settings import engine_name
+from deltamerge.spark.session.delta_settings import DELTA
+from deltamerge.spark.session.settings import author, flag
 from deltamerge.spark.source.evaluate import single_row
 
+CHECKED = f"{DELTA}replaceWhere.constraintCheck.enabled"
+ANY_COLUMN = f"{DELTA}replaceWhere.dataColumns.enabled"
 _NAME = "replaceWhere"
 
 
@@ -39,7 +42,12 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
     request, spark = plan.request, plan.frame.sparkSession
     assert request.replace_where is not None
     predicate = predicate_of(spark, plan.before.schema, request.replace_where)
-    given, source = _checking(plan, predicate), single_row(spark)
+    by_partition = not flag(spark, ANY_COLUMN, default=True)
+    if by_partition:
+        _check_partitions(plan, predicate)
+    # Rows of other partitions than those that are replaced are refused in any case.
+    checks = by_partition or flag(spark, CHECKED, default=True)
+    given, source = _checking(plan, predicate, checks), single_row(spark)
     rows = rows_of(given)
     spec = MergeSpec(
         source.frame,
@@ -51,19 +59,22 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
         retries=None if plan.read is None else 0,
         derives_deletes=True,
         source_read=plan.read,
+        statement="DELETE",
     )
 
     def finish(outcome: MergeOutcome, timing: Timing) -> Committed | None:
         snapshot = outcome.work.logical.resolved.snapshot
         # A commit that came in between may have changed what the rows must be like.
         is_same = snapshot.metadata == plan.before.metadata
-        current = replace(given, before=snapshot) if is_same else _checking(planned(plan.frame, snapshot, request), predicate)
+        current = (
+            replace(given, before=snapshot) if is_same else _checking(planned(plan.frame, snapshot, request), predicate, checks)
+        )
         with discarding(snapshot, written_names(outcome)), _explained(request.replace_where or ""):
             files = written(current, rows if is_same else None, feed=bool(outcome.changes))
         with discarding(snapshot, files.names):
             begin("committing")
             operation = Operation("WRITE", plan.parameters, _metrics(outcome, files, timing))
-            committed = commit_outcome(outcome, operation, engine_name(spark), actions_of(current, files))
+            committed = commit_outcome(outcome, operation, author(spark), actions_of(current, files))
         if committed is not None:
             marked = [mark.file for mark in outcome.marked]
             compact_after(spark, table, committed.snapshot, [*files.added, *outcome.added, *marked])
@@ -72,8 +83,27 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
     return merge(spark, table, spec, finish, source)
 
 
-def _checking(plan: WritePlan, predicate: Expression) -> WritePlan:
-    """The plan by which rows must meet the predicate, unless it is about no column."""
+def _check_partitions(plan: WritePlan, predicate: Expression) -> None:
+    """Raise AnalysisError for a predicate about other columns than the partitions', where the session allows none."""
+    before, text = plan.before, predicate.text
+    try:
+        predicate_of(plan.frame.sparkSession, before.partition_schema, text)
+    except AnalysisError as error:
+        known = list(before.partition_columns)
+        others = [name for name in before.schema.names if name not in known and predicate.mentions(name)]
+        raise AnalysisError(
+            "DELTA_NON_PARTITION_COLUMN_REFERENCE",
+            f"Predicate references non-partition column '{', '.join(others) or text}'. Only the partition columns may be "
+            f"referenced: [{', '.join(known)}].",
+            parameters={"columnName": others[0] if others else text, "columnList": known},
+            hint=f"Set {ANY_COLUMN} to true to replace rows by other columns.",
+        ) from error
+
+
+def _checking(plan: WritePlan, predicate: Expression, checks: bool) -> WritePlan:
+    """The plan by which rows must meet the predicate, unless it is about no column, or nothing `checks` them."""
+    if not checks:
+        return plan
     is_constant = predicate.tree is not None and predicate.tree.find(exp.Column) is None
     return plan if is_constant else replace(plan, extra=(Check(_NAME, predicate.text),))
 

@@ -45,11 +45,12 @@ from deltamerge.protocol.table.known_properties import features_of_properties, i
 from deltamerge.protocol.table.row_tracking import with_column_names
 from deltamerge.spark.plans.attributes import attribute_parts
 from deltamerge.spark.read.feed import check_feed_columns
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.schema import from_spark, shown_schema
-from deltamerge.spark.session.settings import engine_name, known_settings, time_zone
+from deltamerge.spark.session.settings import author, known_settings, time_zone
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.session.table_defaults import session_defaults
 
@@ -70,6 +71,7 @@ def write_into(frame: Frame, log: DeltaLog, request: WriteRequest) -> int | None
     """
     spark, request = frame.sparkSession, checked(request)
     with known_settings(spark, (*SETTINGS, PARTITION_OVERWRITE)), operation(spark, "WRITE", log.store.url):
+        check_delta(spark, "WRITE")
         check_sizes(spark)
         if request.txn_id is None:
             request = replace(request, txn_id=session_transaction(spark))
@@ -162,7 +164,7 @@ def _written(plan: WritePlan, log: DeltaLog, head: Sequence[Action] = ()) -> Com
         apps = frozenset() if txn_id is None else frozenset([txn_id.application])
         read = replace(gone.read, app_ids=apps, frame=plan.read)
         actions = [*txn_actions(txn_id), *head, *gone.removed, *actions_of(plan, files)]
-        proposal = Proposal(plan.operation, actions, read, plan.parameters, metrics, request.user_metadata, engine_name(spark))
+        proposal = Proposal(plan.operation, actions, read, plan.parameters, metrics, request.user_metadata, author(spark))
         begin("committing")
         committed = commit(snapshot, proposal)
     after_commit(committed.snapshot)

@@ -211,7 +211,7 @@ def written(plan: WritePlan, rows: Frame | None = None, feed: bool = False) -> W
     rows, after = rows_of(plan) if rows is None else rows, plan.after
     spec = write_spec(after, limited=limits_texts(plan.frame.sparkSession, after.schema))
     frame = data_frame(rows, spec, change_file_spec(spec) if feed else None)
-    set_to = gathering() if plan.gathers else None
+    set_to = gathering(plan.frame.sparkSession) if plan.gathers else None
     begin("writing rows")
     result = collect(frame, f"deltamerge: write into {after.store.url}", set_to=set_to)
     added, changes = added_files(result, after.schema), change_files(result, after.schema)

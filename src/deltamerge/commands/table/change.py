@@ -18,8 +18,9 @@ from deltamerge.protocol.table.column_mapping import MAX_ID, NAME_KEY, MappingMo
 from deltamerge.protocol.table.features import asked_features, check_writable, upgraded
 from deltamerge.protocol.table.known_properties import features_of_properties, is_of_protocol
 from deltamerge.protocol.table.row_tracking import with_column_names
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import engine_name
+from deltamerge.spark.session.settings import author
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ def commit_change(spark: Session, log: DeltaLog, before: Snapshot, change: Chang
 
     Raises UnsupportedTableError for a table that this library could not write afterwards, ConcurrentModificationError.
     """
+    check_delta(spark, "ALTER")
     metadata = change.metadata or before.metadata
     protocol = change.protocol or _protocol(before.protocol, metadata)
     kept = {key: value for key, value in metadata.configuration.items() if not is_of_protocol(key)}
@@ -52,7 +54,7 @@ def commit_change(spark: Session, log: DeltaLog, before: Snapshot, change: Chang
         *([metadata] if change.metadata is not None or metadata != before.metadata else []),
         *change.domains,
     ]
-    proposal = Proposal(change.operation, actions, change.read, change.parameters, engine=engine_name(spark))
+    proposal = Proposal(change.operation, actions, change.read, change.parameters, author=author(spark))
     committed = commit(before, proposal)
     log.remember(committed.snapshot)
     after_commit(committed.snapshot)

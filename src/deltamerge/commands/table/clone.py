@@ -34,8 +34,9 @@ from deltamerge.protocol.table.known_properties import checked, is_of_protocol
 from deltamerge.protocol.table.row_tracking import COLUMN_NAMES, with_column_names
 from deltamerge.spark.read.catalog import is_path, sql_name, table_named
 from deltamerge.spark.read.register import is_listed, whole_name
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import engine_name
+from deltamerge.spark.session.settings import author
 from deltamerge.spark.session.storage import open_table
 from deltamerge.storage.location import is_absolute
 
@@ -63,6 +64,7 @@ def clone_table(spark: Session, request: Clone) -> tuple[DeltaLog, dict[str, int
 
     Raises AnalysisError for a target that can't be, UnsupportedTableError for one that has rows.
     """
+    check_delta(spark, "CLONE")
     target = request.target
     if is_path(target):
         check_path(target[1], request.location)
@@ -110,7 +112,7 @@ def _cloned(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:
         ReadSet(whole_table=True, would_read=_everything),
         {"source": request.source_name, "sourceVersion": source.version},
         _metrics(source),
-        engine=engine_name(spark),
+        author=author(spark),
     )
     committed = commit(on, proposal)
     log.remember(committed.snapshot)

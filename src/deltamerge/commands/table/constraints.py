@@ -19,8 +19,11 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.features import named_features
 from deltamerge.spark.expressions.checks import check_condition, violating_rows
 from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.session.delta_settings import DELTA
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import flag
 
+_IF_EXISTS = f"{DELTA}constraints.assumesDropIfExists.enabled"
 _PREFIX = "delta.constraints."
 
 
@@ -54,8 +57,11 @@ def add_constraint(spark: Session, log: DeltaLog, name: str, text: str) -> int:
 
 
 def drop_constraint(spark: Session, log: DeltaLog, name: str, if_exists: bool = False) -> int:
-    """Remove a CHECK constraint and return the version made. Raises AnalysisError for none, unless `if_exists`."""
-    before = writable(log)
+    """Remove a CHECK constraint and return the version made.
+
+    Raises AnalysisError for none, unless `if_exists` or the session says that this is always meant.
+    """
+    before, if_exists = writable(log), if_exists or flag(spark, _IF_EXISTS)
     old = _text_of(before.metadata.configuration, name)
     if old is None and not if_exists:
         raise AnalysisError(

@@ -32,9 +32,10 @@ from deltamerge.protocol.table.evolution import nullable
 from deltamerge.protocol.table.features import assigns_row_ids
 from deltamerge.protocol.values.partitions import encode_path
 from deltamerge.spark.read.catalog import CATALOG, sql_name
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.running import operation
-from deltamerge.spark.session.settings import engine_name, setting, time_zone
+from deltamerge.spark.session.settings import author, setting, time_zone
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.session.table_defaults import session_defaults
 from deltamerge.spark.stages.existing import file_schemas, file_statistics
@@ -69,6 +70,7 @@ def convert_table(
         return table, target.name
     if not table.exists():
         with operation(spark, "CONVERT", table.store.url):
+            check_delta(spark, "CONVERT")
             _converted(spark, table, request, target)
     if target.name:
         listed_as_delta(spark, target)
@@ -102,7 +104,7 @@ def _converted(spark: Session, table: DeltaLog, request: Convert, target: Conver
             "sourceFormat": "parquet",
         },
         metrics={"numConvertedFiles": len(adds)},
-        engine=engine_name(spark),
+        author=author(spark),
         tells_no_version=True,
     )
     begin("committing")

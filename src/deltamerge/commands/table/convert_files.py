@@ -16,9 +16,14 @@ from deltamerge.protocol.schema.types import DataType, StructType, arrow_type
 from deltamerge.protocol.values.partitions import NULL_FOLDER, parse_partition_values
 from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.read.catalog import sql_name
+from deltamerge.spark.session.delta_settings import DELTA
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.plain import plain_table
+from deltamerge.spark.session.settings import flag
 from deltamerge.storage import ObjectInfo, Store, locate
+
+USES_SINK_LOG = f"{DELTA}convert.useMetadataLog"
+_SINK_LOG = "_spark_metadata"
 
 
 def convertible_files(spark: Session, store: Store, target: ConvertTarget) -> list[ObjectInfo]:
@@ -26,6 +31,7 @@ def convertible_files(spark: Session, store: Store, target: ConvertTarget) -> li
 
     Names that begin with an underscore or a point are hidden, but those of partition folders. Raises AnalysisError.
     """
+    _check_sink(spark, store)
     found = [file for listing in store.walk(_is_hidden) for file in listing.files if not _begins_hidden(file.name)]
     found.sort(key=lambda file: file.name)
     if not found and not (store.info("") or store.exists_folder("")):
@@ -45,6 +51,20 @@ def convertible_files(spark: Session, store: Store, target: ConvertTarget) -> li
             hint="Create a table there: CREATE TABLE, or DeltaTable.create.",
         )
     return found
+
+
+def _check_sink(spark: Session, store: Store) -> None:
+    """Raise AnalysisError where a streaming query has written the folder: only its own log tells which files count.
+
+    Those of a batch that was not finished lie there, too, and delta-spark leaves them out.
+    """
+    if flag(spark, USES_SINK_LOG, default=True) and store.exists_folder(_SINK_LOG):
+        raise AnalysisError(
+            "DELTAMERGE_CONVERT_STREAM_OUTPUT",
+            f"A streaming query has written {store.url}: {_SINK_LOG} tells which of its files count, and is not read here.",
+            parameters={"path": store.url},
+            hint=f"If no batch has failed, set {USES_SINK_LOG} to false to take all files; else write its rows to a new table.",
+        )
 
 
 def _listed(spark: Session, store: Store, target: ConvertTarget, found: Sequence[ObjectInfo]) -> list[ObjectInfo]:

@@ -45,7 +45,7 @@ from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.schema import from_spark, shown_schema
-from deltamerge.spark.session.settings import engine_name, limits_texts, setting
+from deltamerge.spark.session.settings import author, limits_texts, setting
 from deltamerge.spark.session.table_defaults import session_defaults
 from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import write_spec
@@ -195,7 +195,7 @@ def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settl
         parameters=_parameters(request, table),
         metrics={} if request.query is None else _metrics(added, old, request.creation.replaces),
         user_metadata=request.user_metadata,
-        engine=engine_name(spark),
+        author=author(spark),
     )
     with discarding(on, [decode_path(file.path) for file in added]):
         check_sound(on)
@@ -234,7 +234,7 @@ def _written(frame: Frame, snapshot: Snapshot) -> list[AddFile]:
     gathers = gathered(frame.sparkSession, snapshot, WriteRequest())
     rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, constraints, gathers=gathers)
     spec = write_spec(snapshot, limited=limits_texts(frame.sparkSession, snapshot.schema))
-    set_to = gathering() if gathers else None
+    set_to = gathering(frame.sparkSession) if gathers else None
     result = collect(data_frame(rows, spec), f"deltamerge: write into {snapshot.store.url}", set_to=set_to)
     return [file for _, file in added_files(result, snapshot.schema)]
 

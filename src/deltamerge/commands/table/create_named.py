@@ -17,6 +17,7 @@ from deltamerge.merge.statement.clauses import TxnId
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.read.catalog import is_path, sql_name, table_named
 from deltamerge.spark.read.register import default_location, is_listed, register, registrar, unregister, whole_name
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.session.storage import open_table
@@ -52,6 +53,7 @@ def create_named(spark: Session, request: CreateNamed) -> DeltaLog:
 
     Raises AnalysisError, InvalidArgumentError, UnsupportedTableError, ConcurrentModificationError.
     """
+    check_delta(spark, "CREATE")
     path = request.path
     if path is None:
         return _by_name(spark, request)

@@ -55,13 +55,13 @@ def _info(proposal: Proposal, read: Snapshot, isolation: Isolation, now: int, tx
         "isolationLevel": isolation.value,
         "isBlindAppend": only_adds and proposal.read.is_blind,
         "operationMetrics": {name: str(count) for name, count in proposal.metrics.items()},
-        "engineInfo": f"{proposal.engine} deltamerge/{__version__}",
+        "engineInfo": f"{proposal.author.engine} deltamerge/{__version__}",
         "txnId": txn_id,
     }
     if read.version < 0 and not proposal.tells_no_version:
         del value["readVersion"]
-    if proposal.user_metadata is not None:
-        value["userMetadata"] = proposal.user_metadata
+    if proposal.note is not None:
+        value["userMetadata"] = proposal.note
     return value
 
 

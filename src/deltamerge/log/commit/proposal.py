@@ -13,6 +13,14 @@ from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.storage.location import is_absolute
 
 
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who commits: the engine as history names it, and what it notes with every commit that has no note of its own."""
+
+    engine: str = "deltamerge"
+    user_metadata: str | None = None
+
+
 @dataclass(frozen=True)
 class Proposal:
     """What a transaction wants to commit: its actions, what it read, and what history shall say of it.
@@ -28,9 +36,14 @@ class Proposal:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
-    engine: str = "deltamerge"
+    author: Author = Author()
     restores: bool = False
     tells_no_version: bool = False
+
+    @property
+    def note(self) -> str | None:
+        """What history shows as the user's: the write's own note, else the author's."""
+        return self.author.user_metadata if self.user_metadata is None else self.user_metadata
 
     @property
     def removed_keys(self) -> frozenset[str]:

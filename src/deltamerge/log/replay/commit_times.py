@@ -50,12 +50,15 @@ def milliseconds(value: datetime | str, zone: str) -> int:
         ) from error
 
 
-def version_at(newest: Snapshot, time: int) -> int:
-    """The newest version made at or before `time`. Raises AnalysisError when there is none, or none so late."""
-    return listed_again(lambda: _version_at(newest, time))
+def version_at(newest: Snapshot, time: int, or_newest: bool = False) -> int:
+    """The newest version made at or before `time`; after all versions it is the newest one if that `or_newest` is asked for.
+
+    Raises AnalysisError when there is none, or none so late.
+    """
+    return listed_again(lambda: _version_at(newest, time, or_newest))
 
 
-def _version_at(newest: Snapshot, time: int) -> int:
+def _version_at(newest: Snapshot, time: int, or_newest: bool) -> int:
     store = newest.store
     listed = store.list(LOG, "")
     earliest = earliest_version(listed)
@@ -69,7 +72,7 @@ def _version_at(newest: Snapshot, time: int) -> int:
         version, made = _by_file({v: info for v, info in commits.items() if v < first} or None, commits, store, time)
     if made > time:
         raise _too_early(time, made)
-    if version == newest.version and made < time:
+    if version == newest.version and made < time and not or_newest:
         raise _too_late(time, made)
     return version
 

@@ -25,7 +25,8 @@ _UNITS = {unit: 1 << 10 * power for power, unit in enumerate(("b", "k", "m", "g"
 class StreamOptions:
     """Where a stream begins, what it reads, how much at once; times in ms since 1970, sizes in bytes, None where nothing is told.
 
-    `start_version` is LATEST for what comes after the newest version.
+    `start_version` is LATEST for what comes after the newest version. A stream that `may_exceed` the table waits for a start
+    after its newest version.
     """
 
     start_version: int | str | None = None
@@ -38,6 +39,7 @@ class StreamOptions:
     skip_changes: bool = False
     fail_on_loss: bool = True
     feed: bool = False
+    may_exceed: bool = False
 
     @property
     def is_limited(self) -> bool:
@@ -45,7 +47,7 @@ class StreamOptions:
         return self.max_files is not None or self.max_bytes is not None
 
 
-def stream_options(given: Mapping[str, str], zone: str) -> StreamOptions:
+def stream_options(given: Mapping[str, str], zone: str, may_exceed: bool = False) -> StreamOptions:
     """The options, by names of any case. Raises DeltaMergeError naming the option that is unknown or can't be."""
     known = {name.lower(): name for name in NAMES}
     if past := sorted(name for name in given if name.lower() in _PAST):
@@ -82,6 +84,7 @@ def stream_options(given: Mapping[str, str], zone: str) -> StreamOptions:
         skip_changes=flags.get("skipChangeCommits", False),
         fail_on_loss=flags.get("failOnDataLoss", True),
         feed=any(flags.get(name, False) for name in _FEED),
+        may_exceed=may_exceed,
     )
 
 

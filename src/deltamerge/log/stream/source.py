@@ -120,12 +120,12 @@ class TableStream:
         if options.start_version is not None:
             version = int(options.start_version)
             versions = [commit_version(info) for info in all_commits(self.store)]
-            if version not in versions:
+            if version not in versions and not (options.may_exceed and versions and version > versions[-1]):
                 raise no_version(version, versions)
             return Offset(self.id, version)
         newest = load(self.store)
         if options.start_time is not None:
-            return Offset(self.id, first_from(newest, options.start_time))
+            return Offset(self.id, first_from(newest, options.start_time, options.may_exceed))
         return Offset(self.id, newest.version, is_snapshot=True)
 
     def _room(self) -> _Room:

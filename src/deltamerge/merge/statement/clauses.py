@@ -94,7 +94,7 @@ class MergeSpec:
     vectors, where these tell them. `skips_unchanged` leaves rows alone that an UPDATE would leave as they are.
     `source_at` makes the rows to merge, with the columns of `source`, from the snapshot that they are merged into, once for each
     run; without it `source` has them, whatever the snapshot. `source_read` is what the source or values have read of the target,
-    if they have: nothing that was committed since may be lost.
+    if they have: nothing that was committed since may be lost. `statement` is what the user said, to which settings may apply.
     """
 
     source: Frame
@@ -113,6 +113,7 @@ class MergeSpec:
     source_at: Callable[[Snapshot], Frame] | None = None
     source_named: frozenset[str] | None = None
     source_read: FrameRead | None = None
+    statement: str = "MERGE"
 
     def of(self, kind: ClauseKind) -> tuple[Clause, ...]:
         """The clauses about one kind of rows, in order."""

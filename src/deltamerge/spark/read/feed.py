@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import functions as F
 
 from deltamerge.errors import AnalysisError
-from deltamerge.log.feed.feed import Feed
+from deltamerge.log.feed.feed import Feed, feed_of
+from deltamerge.log.feed.range import MAY_EXCEED, FeedBounds
+from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.properties import Properties
 from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import shown_schema, to_spark
-from deltamerge.spark.session.settings import pads_chars, time_zone
+from deltamerge.spark.session.settings import flag, pads_chars, time_zone
 from deltamerge.spark.stages.changed import FEED_COLUMNS, Places, changed_tasks, with_changes
 from deltamerge.spark.stages.scan import scan_frame
 from deltamerge.spark.stages.target import file_place, scan_spec, vector_at
+
+
+def changes_frame(spark: Session, log: DeltaLog, bounds: FeedBounds) -> Frame:
+    """The changes of a table within bounds, lazily, as `feed_frame`; the session says whether they may be after its versions.
+
+    Raises AnalysisError, InvalidArgumentError, UnsupportedTableError, CorruptTableError.
+    """
+    check_delta(spark, "CHANGES")
+    return feed_frame(spark, feed_of(log, replace(bounds, may_exceed=flag(spark, MAY_EXCEED))))
 
 
 def feed_frame(spark: Session, feed: Feed) -> Frame:

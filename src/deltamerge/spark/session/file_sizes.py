@@ -17,10 +17,9 @@ _FILES = "spark.databricks.delta.autoCompact.minNumFiles"
 _FULL = "spark.databricks.delta.autoCompact.maxFileSize"
 _SMALL = "spark.databricks.delta.autoCompact.minFileSize"
 _GATHERS = "spark.databricks.delta.optimizeWrite.enabled"
-SIZE_SETTINGS = (_COMPACTS, _FILES, _FULL, _SMALL, _GATHERS)
+_GATHERED = "spark.databricks.delta.optimizeWrite.binSize"
+SIZE_SETTINGS = (_COMPACTS, _FILES, _FULL, _SMALL, _GATHERS, _GATHERED)
 _TRUTHS = {"true": True, "false": False}
-# As much as comes to one task where rows are put together before they are written, in bytes of a shuffle.
-_GATHERED = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +54,20 @@ def check_sizes(spark: Session) -> None:
     """Raise InvalidArgumentError for a setting that can't be: after a commit it would be too late."""
     auto_compaction(spark)
     gathers_rows(spark)
+    gathering(spark)
 
 
-def gathering() -> Mapping[str, str]:
-    """The settings of a job in which Spark puts the rows of few bytes together after it has counted them."""
+def gathering(spark: Session) -> Mapping[str, str]:
+    """The settings of a job in which Spark puts the rows of few bytes together after it has counted them.
+
+    The session says how many MB of the shuffle come to one task. Raises InvalidArgumentError for what is no such number.
+    """
+    size = int(number_setting(spark, _GATHERED, "512")) << 20
     return {
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_GATHERED),
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(max(size, 1)),
     }
 
 

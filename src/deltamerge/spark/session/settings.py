@@ -10,17 +10,20 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from deltamerge.errors import InvalidArgumentError
+from deltamerge.log.commit.proposal import Author
 from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.session.adapter import is_connect, is_here, names_of_settings
+from deltamerge.spark.session.delta_settings import DELTA
 from deltamerge.spark.session.frames import Session
 
 _FEW = 4  # calls tell which settings a classic session has
 _ARROW = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 
 
-def read_settings(spark: Session, keys: Iterable[str], prefix: str | None = None) -> dict[str, str | None]:
-    """Session settings, None for those that are not set, and all whose names begin with `prefix`.
+def read_settings(spark: Session, keys: Iterable[str], prefix: str | tuple[str, ...] | None = None) -> dict[str, str | None]:
+    """Session settings, None for those that are not set, and all whose names begin with a `prefix`.
 
     On Connect by one request, on classic Spark by a call for each that is set.
     """
@@ -60,15 +63,20 @@ def settings(spark: Session, values: Mapping[str, str] | None = None) -> Iterato
 
 _KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("known settings", default=MappingProxyType({}))
 OWN_SETTINGS = "spark.deltamerge."
+# Of these an operation knows all: one that it does not know is not set.
+_ALL = (OWN_SETTINGS, DELTA)
 MASTER = "spark.master"
+USER_METADATA = f"{DELTA}commitInfo.userMetadata"
 CASE_SENSITIVE, TIME_ZONE = "spark.sql.caseSensitive", "spark.sql.session.timeZone"
 READ_SIDE_PADDING, CHAR_AS_STRING = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarcharAsString"
 
 
 @contextlib.contextmanager
 def known_settings(spark: Session, keys: Iterable[str]) -> Iterator[None]:
-    """Settings that a whole operation asks for one by one, and all of this library, read together: each reading is a call."""
-    known = read_settings(spark, keys, OWN_SETTINGS)
+    """Settings that a whole operation asks for one by one, and all of this library and of delta-spark, read together: each
+    reading is a call.
+    """
+    known = read_settings(spark, keys, _ALL)
     if TIME_ZONE in known and known[TIME_ZONE] is None:
         known[TIME_ZONE] = _zone_of_machine(spark)
     token = _KNOWN.set(MappingProxyType(known))
@@ -83,11 +91,39 @@ def own_settings() -> list[str]:
     return [name for name, value in _KNOWN.get().items() if name.startswith(OWN_SETTINGS) and value is not None]
 
 
+def settings_of_delta(spark: Session) -> dict[str, str]:
+    """delta-spark's settings that the session has: those of the operation, or else read anew."""
+    known = _KNOWN.get() or read_settings(spark, (), DELTA)
+    return {name: value for name, value in known.items() if name.startswith(DELTA) and value is not None}
+
+
 def setting(spark: Session, key: str, default: str) -> str:
     """A session setting."""
+    value = optional_setting(spark, key)
+    return default if value is None else value
+
+
+def optional_setting(spark: Session, key: str) -> str | None:
+    """A session setting; None where there is none."""
     known = _KNOWN.get()
-    value = known[key] if key in known else spark.conf.get(key, None)
-    return default if value is None else str(value)
+    is_known = key in known or (known and key.startswith(_ALL))
+    value = known.get(key) if is_known else spark.conf.get(key, None)
+    return None if value is None else str(value)
+
+
+def flag(spark: Session, key: str, default: bool = False) -> bool:
+    """A session setting that is true or false. Raises InvalidArgumentError for one that is neither."""
+    value = optional_setting(spark, key)
+    if value is None:
+        return default
+    if value.strip().lower() not in ("true", "false"):
+        raise InvalidArgumentError(
+            "DELTAMERGE_INVALID_SETTING",
+            f"The setting {key} is {value!r}.",
+            parameters={"setting": key, "value": value},
+            hint="It must be true or false.",
+        )
+    return value.strip().lower() == "true"
 
 
 def case_sensitive(spark: Session) -> bool:
@@ -131,6 +167,6 @@ def runs_locally(spark: Session) -> bool:
     return is_here(spark) and re.match(r"local(\[|$)", setting(spark, MASTER, "")) is not None
 
 
-def engine_name(spark: Session) -> str:
-    """The engine as commitInfo names it."""
-    return f"Apache-Spark/{spark.version}"
+def author(spark: Session) -> Author:
+    """Who commits for a session, as commitInfo names it: Spark, with what the session has noted with each commit."""
+    return Author(f"Apache-Spark/{spark.version}", optional_setting(spark, USER_METADATA))

@@ -106,7 +106,7 @@ def _together(rows: Frame, partition_columns: Sequence[str], gathers: bool) -> F
     if not (partition_columns or gathers):
         return rows
     # Spark drops the hint as soon as it is given where it may not count rows first.
-    with settings(rows.sparkSession, gathering() if gathers else None):
+    with settings(rows.sparkSession, gathering(rows.sparkSession) if gathers else None):
         return rebalanced(rows, [F.col(quoted(name)) for name in partition_columns])
 
 

@@ -37,8 +37,8 @@ def session(**settings: str) -> Any:
     values = {"spark.sql.session.timeZone": "UTC"} | {
         f"spark.databricks.delta.optimize.{name}": value for name, value in settings.items()
     }
-    get = SimpleNamespace(get=lambda key, default=None: values.get(key, default))
-    return SimpleNamespace(conf=get, version="4.3", createDataFrame=lambda table: table)
+    conf = SimpleNamespace(get=lambda key, default=None: values.get(key, default), getAll=values)
+    return SimpleNamespace(conf=conf, version="4.3", createDataFrame=lambda table: table)
 
 
 def rows_of(file: int) -> pa.Table:

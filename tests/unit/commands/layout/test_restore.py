@@ -22,7 +22,8 @@ NOW = int(time.time() * 1000)
 def session(**settings: str) -> Any:
     """What the command needs of a session."""
     values = {"spark.sql.session.timeZone": "UTC", **{name.replace("_", "."): value for name, value in settings.items()}}
-    return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default=None: values.get(key, default)), version="4.3")
+    conf = SimpleNamespace(get=lambda key, default=None: values.get(key, default), getAll=values)
+    return SimpleNamespace(conf=conf, version="4.3")
 
 
 def put(root: Path, *names: str) -> None:

@@ -29,7 +29,8 @@ CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 def session(**settings: str) -> Any:
     """What the command needs of a session."""
     values = {name.replace("_", "."): value for name, value in settings.items()}
-    return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default=None: values.get(key, default)), version="4.3")
+    conf = SimpleNamespace(get=lambda key, default=None: values.get(key, default), getAll=values)
+    return SimpleNamespace(conf=conf, version="4.3")
 
 
 def put(root: Path, name: str, hours: float = 1000, size: int = 3) -> str:

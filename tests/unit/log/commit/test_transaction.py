@@ -23,6 +23,7 @@ from deltamerge.errors import (
 )
 from deltamerge.log.commit import transaction as module
 from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.commit.proposal import Author
 from deltamerge.log.commit.transaction import Proposal, commit, delete_quietly, discarding
 from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.segment import commit_name
@@ -91,7 +92,7 @@ def test_commit_info_comes_first_and_tells_all(tmp_path: Path) -> None:
         parameters={"predicate": '["t.id = s.id"]'},
         metrics={"numSourceRows": 3, "numOutputRows": 0},
         user_metadata="nightly ä",
-        engine="Apache-Spark/4.0.0",
+        author=Author("Apache-Spark/4.0.0"),
     )
     commit(load(store), proposal)
     info = commit_info(store, 1)
@@ -108,6 +109,18 @@ def test_commit_info_comes_first_and_tells_all(tmp_path: Path) -> None:
         "engineInfo": f"Apache-Spark/4.0.0 deltamerge/{__version__}",
         "userMetadata": "nightly ä",
     }
+
+
+@pytest.mark.parametrize(
+    ("own", "noted", "shown"),
+    [(None, None, None), (None, "job 7", "job 7"), ("by hand", "job 7", "by hand"), ("", "job 7", ""), (None, "", "")],
+)
+def test_a_write_s_own_note_comes_before_that_of_the_author(
+    tmp_path: Path, own: str | None, noted: str | None, shown: str | None
+) -> None:
+    store = create(tmp_path, building.add("a"))
+    commit(load(store), append("b", user_metadata=own, author=Author(user_metadata=noted)))
+    assert commit_info(store, 1).get("userMetadata") == shown
 
 
 def test_every_commit_has_an_id_of_its_own(tmp_path: Path) -> None:
