@@ -166,7 +166,8 @@ def _number(text: str, type: PrimitiveType) -> Any:
     if decimal := type.decimal:
         return _decimal(Decimal(text), *decimal)
     if type.name == "double":
-        return float(text)
+        # Spark's numbers in texts are whole numbers and decimals, which have one zero: -0.0 is 0.0.
+        return float(text) + 0.0
     return None
 
 
