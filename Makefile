@@ -16,9 +16,10 @@ ORACLE = .venv/oracle
 MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differential.py evolution.py feed.py)
 CLIENT = .venv/client
 DOCS   = .venv/docs
+DBT    = .venv/dbt
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs clean java
+.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -61,9 +62,13 @@ client: java $(READY) $(CLIENT)/.ready
 cluster: java $(READY)
 	$(BIN)/python -m pytest tests/e2e/test_cluster.py --cluster
 
+# A dbt project on the adapter of integrations/dbt, in an environment of its own: dbt pins what others have newer.
+dbt: java $(DBT)/.ready
+	$(DBT)/bin/python -m pytest integrations/dbt/tests
+
 lint: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks integrations
+	$(BIN)/ruff check src tests benchmarks integrations
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -124,6 +129,12 @@ $(ORACLE)/.ready: pyproject.toml constraints.txt Makefile
 $(DOCS)/.ready: constraints.txt Makefile
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/python $(PIP) mkdocs-material 'mkdocstrings[python]' ruff
+	@touch $@
+
+$(DBT)/.ready: pyproject.toml Makefile $(shell find integrations/dbt -path '*/tests' -prune -o -type f -print)
+	$(PYTHON) -m venv $(DBT)
+	$(DBT)/bin/python -m pip install --quiet --disable-pip-version-check -c integrations/dbt/constraints.txt \
+	  "pyspark==$(PYSPARK)" pytest pytest-timeout -e . ./integrations/dbt
 	@touch $@
 
 clean:

@@ -59,10 +59,22 @@ def test_nothing_but_its_extra_brings_pyspark() -> None:
     assert EXTRAS["pyspark"] == [f"pyspark>={OLDEST[0]}.{OLDEST[1]},<{NEWEST[0]}.{NEWEST[1] + 1}"]
 
 
-def test_constraints_pin_what_is_declared_and_name_no_place() -> None:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+def pins(path: Path) -> set[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
-    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
+    return {line.partition("==")[0].lower().replace("_", "-") for line in lines}
+
+
+def test_constraints_of_the_dbt_adapter_pin_what_both_declare_and_name_no_place() -> None:
+    adapter = ROOT / "integrations" / "dbt"
+    project = tomllib.loads((adapter / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = names([*PROJECT["dependencies"], *project["dependencies"], "pytest"]) - {"deltamerge"}
+    assert declared - pins(adapter / "constraints.txt") == set()
+    assert project["version"] in (adapter / "src/dbt/adapters/deltamerge/__version__.py").read_text(encoding="utf-8")
+
+
+def test_constraints_pin_what_is_declared_and_name_no_place() -> None:
+    pinned = pins(ROOT / "constraints.txt")
     declared = names([*PROJECT["dependencies"], "deltamerge[dev]"]) - {"pyspark"}
     assert {name.lower() for name in declared} - pinned == set()
 

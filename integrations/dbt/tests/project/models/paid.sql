@@ -1,0 +1,2 @@
+{{ config(materialized='ephemeral') }}
+select id from {{ ref('raw_orders') }} where paid
