@@ -22,6 +22,7 @@ from deltamerge.merge.plan.physical import Exchange, Reader
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.exchanges import JOIN, WAYS
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make
+from tests.effort import ALL
 
 DAY = date(2024, 2, 27)
 CHOSEN = ("chosen", "called")  # several clauses with conditions, and such that call functions
@@ -205,7 +206,7 @@ def file_source(spark: SparkSession, place: Path, given: Random, parts: int = 2)
 READ_BY_WORKERS = {**LARGE_SOURCES, "deferred_share": 0}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(12 if ALL else 6))
 def test_random_merges(spark: SparkSession, tmp_path: Path, limit: Callable[..., None], runs: list[Ran], seed: int) -> None:
     check(spark, tmp_path, limit, runs, random_merge(seed), seed)
 

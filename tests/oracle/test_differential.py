@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.effort import ALL
 from tests.oracle.difference import difference
 from tests.oracle.random_merges import make_merge
 
-COUNT = 100
+COUNT = 100 if ALL else 50
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
