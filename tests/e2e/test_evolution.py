@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import MetadataChangedException, catchable
+from deltamerge.log.commit.proposal import Author
 from deltamerge.log.replay.table import open_log
 from deltamerge.merge import line
 from deltamerge.merge.commit import commit_merge
@@ -191,7 +192,7 @@ def test_two_evolutions_at_a_time_conflict(spark: SparkSession, tmp_path: Path) 
     assert done is not None
     upsert(table, source(spark, "id int, y int", [(2, 2)])).execute()
     with pytest.raises(MetadataChangedException, match="DELTA_METADATA_CHANGED"):
-        catchable(commit_merge)(*done, "test")
+        catchable(commit_merge)(*done, Author("test"))
     assert content(spark, path) == [(1, "a", None), (2, "b", 2)]
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import deltamerge
 from deltamerge.exceptions import MetadataChangedException, catchable
+from deltamerge.log.commit.proposal import Author
 from deltamerge.log.replay.table import open_log
 from deltamerge.merge import line
 from deltamerge.merge.commit import commit_merge
@@ -181,6 +182,6 @@ def test_two_merges_never_give_the_same_number(spark: SparkSession, tmp_path: Pa
     assert done is not None
     deltamerge.write(spark.sql("SELECT 2 AS k"), str(path), mode="append")
     with pytest.raises(MetadataChangedException, match="DELTA_METADATA_CHANGED"):
-        catchable(commit_merge)(*done, "test")
+        catchable(commit_merge)(*done, Author("test"))
     late.execute()
     assert sorted(row[0] for row in content(spark, path)) == [10, 13]
