@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
-from deltamerge.commands.rows.request import WriteRequest, transaction_of
+from deltamerge.commands.rows.request import WriteRequest, files_asked, transaction_of
 from deltamerge.commands.rows.write import write_table
 from deltamerge.exceptions import catchable
 from deltamerge.log.feed.range import FeedBounds
@@ -105,6 +105,9 @@ def write(
     user_metadata: str | None = None,
     txn_app_id: str | None = None,
     txn_version: int | None = None,
+    max_records_per_file: int | None = None,
+    compression: str | None = None,
+    data_change: bool = True,
 ) -> int | None:
     """Write `df` into the Delta table at `path` and return the version made; None when mode `ignore` found a table, or when the
     transaction `txn_app_id` has written a version of at least `txn_version` before.
@@ -115,6 +118,8 @@ def write(
     An overwrite replaces only the rows for which `replace_where` is true, which all rows of `df` must meet, or only the
     partitions that get rows (`partition_overwrite="dynamic"`). With `overwrite_schema` it gives the table the columns of the
     data, and the `partition_by` and `cluster_by` of the call. History shows `user_metadata`.
+    `compression` names the Parquet codec of the files, which have at most `max_records_per_file` rows (0: any number). Without
+    `data_change` the rows are said to be rearranged only: streams and conflicts pass over them.
 
     Raises an AnalysisException for columns that the table does not have, and rows that don't meet `replace_where`.
     """
@@ -131,6 +136,8 @@ def write(
         partition_overwrite=partition_overwrite,
         user_metadata=user_metadata,
         txn_id=transaction_of(txn_app_id, txn_version),
+        files=files_asked(compression, max_records_per_file),
+        data_change=data_change,
     )
     return write_table(df, path, request, storage_options)
 

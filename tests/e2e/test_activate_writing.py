@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +17,7 @@ from pyspark.sql import functions as F
 import deltamerge
 from deltamerge.tables import DeltaTable
 from tests.e2e.catalog import listed
-from tests.e2e.tables import content, make
+from tests.e2e.tables import conf, content, make
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +35,56 @@ def rows(spark: SparkSession) -> DataFrame:
 
 def last(spark: SparkSession, path: Path) -> Any:
     return DeltaTable.forPath(spark, str(path)).history(1).collect()[0]
+
+
+def added(path: Path, version: int) -> list[dict[str, Any]]:
+    """What the commit says of the files that it adds."""
+    lines = (path / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    return [action["add"] for action in map(json.loads, lines) if "add" in action]
+
+
+def shape(path: Path, version: int) -> tuple[list[int], set[str]]:
+    """The rows of the files of a commit, and the codecs of their columns."""
+    footers = [pq.read_metadata(path / unquote(file["path"])) for file in added(path, version)]
+    columns = [footer.row_group(0).column(at) for footer in footers for at in range(footer.num_columns)]
+    return sorted(footer.num_rows for footer in footers), {column.compression for column in columns}
+
+
+@pytest.mark.connect
+@pytest.mark.local(reason="files and log are read from the disk")
+def test_files_are_as_the_options_say(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "t"
+    rows = spark.range(10).coalesce(1)
+    rows.write.format("delta").options(maxRecordsPerFile=4, compression="gzip", header=True).save(str(path))
+    assert shape(path, 0) == ([2, 4, 4], {"GZIP"})
+    assert "header" in caplog.text
+    rows.writeTo(f"delta.`{path}`").option("maxrecordsperfile", "3").option("compression", "ZSTD").append()
+    assert shape(path, 1) == ([1, 3, 3, 3], {"ZSTD"})
+    deltamerge.write(rows, str(path), "append", max_records_per_file=5, compression="uncompressed")
+    assert shape(path, 2) == ([5, 5], {"UNCOMPRESSED"})
+    with conf(spark, {"spark.sql.files.maxRecordsPerFile": "6", "spark.sql.parquet.compression.codec": "gzip"}):
+        rows.write.format("delta").mode("append").save(str(path))
+        rows.write.format("delta").mode("append").option("maxRecordsPerFile", "0").save(str(path))
+        spark.sql(f"UPDATE delta.`{path}` SET id = id + 100 WHERE id < 8")
+    assert (shape(path, 3), shape(path, 4)) == (([4, 6], {"GZIP"}), ([10], {"GZIP"}))
+    assert max(shape(path, 5)[0]) <= 6
+    assert content(spark, path) == sorted([(id,) for id in (8, 9)] * 5 + [(id,) for id in range(100, 108)] * 5)
+
+
+@pytest.mark.local(reason="the log is read from the disk")
+def test_rows_that_are_only_rearranged(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    rows.write.format("delta").partitionBy("p").save(str(path))
+    again = spark.read.format("delta").load(str(path)).coalesce(1)
+    again.write.format("delta").mode("overwrite").option("dataChange", "false").save(str(path))
+    assert {file["dataChange"] for file in added(path, 1)} == {False}
+    for change in ({"mergeSchema": True}, {"overwriteSchema": True}):
+        more = rows.withColumn("n", F.lit(1)).write.format("delta").mode("overwrite").options(dataChange=False, **change)
+        with pytest.raises(AnalysisException, match="DELTA_DATA_CHANGE_FALSE"):
+            more.save(str(path))
+    with pytest.raises(AnalysisException, match="DELTA_REPLACE_WHERE_WITH_FILTER_DATA_CHANGE_UNSET"):
+        rows.write.format("delta").mode("overwrite").options(dataChange=False, replaceWhere="id = 1").save(str(path))
+    assert content(spark, path) == [(1, "a"), (2, "b")]
 
 
 @pytest.mark.connect
@@ -93,13 +146,17 @@ def test_other_formats_are_sparks(spark: SparkSession, rows: DataFrame, tmp_path
 
 def test_what_cannot_be_is_refused(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    for name in ("maxRecordsPerFile", "compression", "replaceOn"):
+    for name in ("maxRecordPerFile", "compresion", "replaceOn"):
         with pytest.raises(IllegalArgumentException, match=rf"DELTAMERGE_UNKNOWN_OPTION.*{name}"):
             rows.write.format("delta").option(name, 1).save(path)
     with pytest.raises(IllegalArgumentException, match="DELTAMERGE_NO_BUCKETS"):
         rows.write.format("delta").bucketBy(2, "id").save(path)
     with pytest.raises(IllegalArgumentException, match="DELTA_ILLEGAL_OPTION"):
         rows.write.format("delta").option("mergeSchema", "yes").save(path)
+    with pytest.raises(IllegalArgumentException, match="CODEC_NOT_AVAILABLE"):
+        rows.write.format("delta").option("compression", "zip").save(path)
+    with pytest.raises(AnalysisException, match="DELTA_DATA_CHANGE_FALSE"):
+        rows.write.format("delta").option("dataChange", "false").save(path)
     with pytest.raises(IllegalArgumentException, match="DELTAMERGE_NO_PATH"):
         rows.write.format("delta").save()
     rows.write.format("delta").save(path)

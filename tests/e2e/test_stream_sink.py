@@ -91,7 +91,7 @@ def test_a_table_of_the_catalog_is_made(spark: SparkSession, rows: DataFrame, tm
 
 def test_what_cannot_be_is_refused_before_the_query_starts(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    for name in ("maxRecordsPerFile", "replaceWhere", "txnAppId", "delta.appendOnly"):
+    for name in ("maxRecordPerFile", "replaceWhere", "txnAppId", "delta.appendOnly"):
         with pytest.raises(IllegalArgumentException, match=rf"DELTAMERGE_UNKNOWN_OPTION.*{name}"):
             writer(rows, tmp_path).option(name, "1").start(path)
     with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_OUTPUT_MODE"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +27,9 @@ NAMES = {
     "replaceWhere": "replace_where",
     "partitionOverwriteMode": "partition_overwrite",
     "userMetadata": "user_metadata",
+    "maxRecordsPerFile": "max_records_per_file",
+    "compression": "compression",
+    "dataChange": "data_change",
 }
 METRICS = ("numOutputRows", "numCopiedRows", "numDeletedRows", "numRemovedFiles")
 
@@ -78,6 +84,22 @@ CASES: dict[str, tuple[str, list[tuple[Any, ...]], str, dict[str, Any], list[str
     ),
 }
 
+MANY = [(id, "a", id) for id in range(10)]
+REARRANGED = {"dataChange": False}
+WRITTEN: dict[str, tuple[str, list[tuple[Any, ...]], str, dict[str, Any], list[str]]] = {
+    "few rows a file": (SCHEMA, MANY, "append", {"maxRecordsPerFile": 4}, []),
+    "any number of rows": (SCHEMA, MANY, "append", {"maxRecordsPerFile": -1}, []),
+    "codec": (SCHEMA, MANY, "append", {"compression": "GZIP"}, []),
+    "unknown codec": (SCHEMA, MANY, "append", {"compression": "zip"}, []),
+    "rearranged append": (SCHEMA, MANY, "append", REARRANGED, []),
+    "rearranged": (SCHEMA, ROWS, "overwrite", REARRANGED, []),
+    "rearranged partition": (SCHEMA, [ROWS[0], ROWS[2]], "overwrite", {**REARRANGED, "replaceWhere": "p = 'a'"}, []),
+    "rearranged rows": (SCHEMA, [ROWS[1]], "overwrite", {**REARRANGED, "replaceWhere": "v = 20"}, []),
+    "rearranged, another schema": ("id int, w int", [(1, 2)], "overwrite", {**REARRANGED, "overwriteSchema": True}, []),
+    "rearranged, a column more": ("id int, w int", [(1, 2)], "append", {**REARRANGED, "mergeSchema": True}, []),
+}
+CASES |= WRITTEN
+
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
@@ -114,8 +136,23 @@ def test_both_write_the_same(spark: SparkSession, made: dict[bool, Path], tmp_pa
     metrics = [{name: found["operationMetrics"].get(name) for name in METRICS} for found in news]
     known = [name for name, value in metrics[0].items() if value is not None]
     assert [metrics[0][name] for name in known] == [metrics[1][name] for name in known]
+    if case in WRITTEN:
+        assert files(paths[0], news[0]["version"]) == files(paths[1], news[1]["version"])
     if news[0]["version"] == 2 and "other schema" not in case:
         assert changes(spark, paths[0]) == changes(spark, paths[1])
+
+
+def files(path: Path, version: int) -> list[Any]:
+    """What a commit says of its files: for each whether it is data, and its rows and codec if it is new."""
+    lines = (path / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    found: list[Any] = []
+    for action in map(json.loads, lines):
+        if "add" in action:
+            footer = pq.read_metadata(path / unquote(action["add"]["path"]))
+            found.append(("add", action["add"]["dataChange"], footer.num_rows, footer.row_group(0).column(0).compression))
+        if "remove" in action:
+            found.append(("remove", action["remove"]["dataChange"]))
+    return sorted(found)
 
 
 def changes(spark: SparkSession, path: Path) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from deltamerge.activation.writing import Told
 from deltamerge.commands.rows.request import WriteRequest
 from deltamerge.commands.rows.write import write_into
-from deltamerge.commands.rows.written import SAVED_ANEW
+from deltamerge.commands.rows.written import SAVED_ANEW, metadata_kept
 from deltamerge.commands.table.create import Creation, already_exists, existing
 from deltamerge.commands.table.create_named import CreateNamed, check_listed, check_path, create_named, made_by_name
 from deltamerge.commands.table.definition import TableDefinition
@@ -62,6 +62,8 @@ def create_by_name(frame: Frame, told: Told, name: tuple[str, ...], creation: Cr
 
 
 def _create(frame: Frame, told: Told, request: WriteRequest, name: tuple[str, ...], creation: Creation) -> DeltaLog:
+    if not request.data_change:
+        raise metadata_kept("Create a Delta table")
     clusters = tuple(tuple(attribute_parts(column)) for column in request.cluster_by) or None
     properties = {**request.properties, **told.properties}
     definition = TableDefinition(
@@ -79,5 +81,6 @@ def _create(frame: Frame, told: Told, request: WriteRequest, name: tuple[str, ..
             SAVED_ANEW if saves else {},
             request.user_metadata,
             request.txn_id,
+            request.files,
         ),
     )

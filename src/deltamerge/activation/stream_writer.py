@@ -11,7 +11,8 @@ from typing import Any
 from deltamerge.activation.stream_sink import Sink
 from deltamerge.activation.writer import Telling, is_delta, names_of
 from deltamerge.activation.writing import Told
-from deltamerge.commands.rows.request import STATIC, WriteRequest, request_of
+from deltamerge.commands.rows.option_names import check_unknown
+from deltamerge.commands.rows.request import OPTIONS, STATIC, WriteRequest, request_of
 from deltamerge.commands.table.create import Creation
 from deltamerge.commands.table.create_named import CreateNamed, check_listed, create_named
 from deltamerge.commands.table.definition import TableDefinition
@@ -33,7 +34,8 @@ from deltamerge.spark.stream.frame import check_drained
 
 _CHECKPOINT = "checkpointLocation"
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
-_OPTIONS = ("mergeSchema", "overwriteSchema", "userMetadata")
+_OPTIONS = ("mergeSchema", "overwriteSchema", "userMetadata", "maxRecordsPerFile", "compression", "optimizeWrite")
+_IN_BATCHES = tuple(name.lower() for name in OPTIONS if name not in (*_OPTIONS, "dataChange"))
 _OF_SPARK = ("path", "queryname", _CHECKPOINT.lower())
 
 
@@ -208,14 +210,17 @@ def _request(told: Told) -> WriteRequest:
         )
     stores = told.stores or {}
     options = {name: text for name, text in told.options.items() if name not in stores and name.lower() not in _OF_SPARK}
-    unknown = sorted(name for name in options if name.lower() not in map(str.lower, _OPTIONS))
-    if unknown:
+    known = {name.lower() for name in _OPTIONS}
+    unknown = [name for name in options if name.lower() not in known]
+    if in_batches := sorted(name for name in unknown if name.lower() in _IN_BATCHES or name.lower().startswith("delta.")):
         raise InvalidArgumentError(
             "DELTAMERGE_UNKNOWN_OPTION",
-            f"There is no option {', '.join(unknown)} of a stream into a Delta table.",
-            parameters={"options": unknown},
+            f"There is no option {', '.join(in_batches)} of a stream into a Delta table.",
+            parameters={"options": in_batches},
             hint=f"There are checkpointLocation, path, {', '.join(_OPTIONS)}.",
         )
+    check_unknown(unknown, (*_OPTIONS, "checkpointLocation"), "a stream")
+    options = {name: text for name, text in options.items() if name.lower() in known}
     written = "overwrite" if mode == "complete" else "append"
     return request_of(written, options, partition_by=told.partition_by, cluster_by=told.cluster_by, partition_overwrite=STATIC)
 

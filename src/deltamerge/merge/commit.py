@@ -34,11 +34,15 @@ class CommittedMerge:
 
 @dataclass(frozen=True)
 class Operation:
-    """What history says of a commit: delta-spark's name, parameters as JSON values, metrics in rows, files, bytes and ms."""
+    """What history says of a commit: delta-spark's name, parameters as JSON values, metrics in rows, files, bytes and ms.
+
+    Without `data_change` the files that leave are said to be rearranged only.
+    """
 
     name: str
     parameters: Mapping[str, object]
     metrics: Mapping[str, int]
+    data_change: bool = True
 
 
 def commit_merge(outcome: MergeOutcome, timing: Timing, author: Author) -> CommittedMerge:
@@ -65,7 +69,7 @@ def commit_outcome(
         written += names
         proposal = Proposal(
             operation=operation.name,
-            actions=[*txn_actions(txn_id), *_actions(outcome, vectors), *(beside or ())],
+            actions=[*txn_actions(txn_id), *_actions(outcome, vectors, operation.data_change), *(beside or ())],
             read=_read_set(outcome),
             parameters=operation.parameters,
             metrics=operation.metrics,
@@ -82,13 +86,13 @@ def written_names(outcome: MergeOutcome) -> list[str]:
     return [decode_path(path) for path in [file.path for file in outcome.added] + [file.path for file in outcome.changes]]
 
 
-def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector]) -> list[LogAction]:
+def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector], data_change: bool) -> list[LogAction]:
     """The metadata if it changed, the files that leave, the new ones, those with another vector, the change data files."""
     now = int(time.time() * 1000)
     resolved = outcome.work.logical.resolved
     metadata = with_marks(resolved.after.metadata, [identity.name for identity in resolved.identities], outcome.added)
     actions: list[LogAction] = [metadata] if metadata is not resolved.snapshot.metadata else []
-    actions += [file.removed(now) for file in add_files(outcome.touched)]
+    actions += [file.removed(now, data_change) for file in add_files(outcome.touched)]
     actions += outcome.added
     for mark, vector in zip(outcome.marked, vectors, strict=True):
         actions += [mark.file.removed(now), with_vector(mark.file, vector, mark.rows)]

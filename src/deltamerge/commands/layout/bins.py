@@ -12,7 +12,7 @@ from deltamerge.protocol.table.actions import AddFile
 from deltamerge.spark.session.file_sizes import invalid_setting, number_setting
 from deltamerge.spark.session.frames import Session
 from deltamerge.worker.scan.scan import FileTask
-from deltamerge.worker.write.write import partition_key
+from deltamerge.worker.write.by_partition import partition_key
 
 _LEAST = "spark.databricks.delta.optimize.minFileSize"
 _MOST = "spark.databricks.delta.optimize.maxFileSize"

@@ -45,6 +45,7 @@ from deltamerge.protocol.table.features import check_writable
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.predicates import printed_predicate
+from deltamerge.spark.session.data_files import file_options
 from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import rows_frame
@@ -57,9 +58,10 @@ from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import file_tasks, write_spec
 from deltamerge.storage.location import location_text
 from deltamerge.worker.scan.scan import FileTask
+from deltamerge.worker.write.by_partition import partition_key
 from deltamerge.worker.write.compact import CompactSpec
 from deltamerge.worker.write.tracking import tracking_spec
-from deltamerge.worker.write.write import WriteSpec, partition_key
+from deltamerge.worker.write.write import WriteSpec
 
 log = logging.getLogger("deltamerge.commands")
 
@@ -205,7 +207,7 @@ def _clustered(
 def _rewritten(spark: Session, snapshot: Snapshot, plan: _Plan, full: int) -> list[AddFile]:
     """The files to which the rows of all bins are written: one a bin, but for what is laid out by columns and comes to more."""
     description = f"deltamerge: optimize {snapshot.store.url}"
-    write = _written(snapshot)
+    write = _written(spark, snapshot)
     sizes = [sum(task.size or 0 for task in bin) for bin in plan.bins]
     large = [bool(plan.paths) and size >= 2 * full for size in sizes]
     small = tuple(bin for bin, is_large in zip(plan.bins, large, strict=True) if not is_large)
@@ -247,9 +249,10 @@ def _proposal(
     )
 
 
-def _written(snapshot: Snapshot) -> WriteSpec:
+def _written(spark: Session, snapshot: Snapshot) -> WriteSpec:
     """How the files are written. Rows are as they were, so that nothing is demanded of them."""
-    spec = replace(write_spec(snapshot, current_budgets(), limited=False), required=(), elements=())
+    files = file_options(spark, snapshot.properties)
+    spec = replace(write_spec(snapshot, current_budgets(), limited=False, files=files), required=(), elements=())
     columns = tracking_columns(snapshot.protocol, snapshot.metadata)
     return spec if columns is None else tracking_spec(spec, columns)
 

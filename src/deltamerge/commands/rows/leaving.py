@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,10 @@ class Leaving:
     def metrics(self) -> Mapping[str, int]:
         """The metrics of an overwrite as delta-spark names them."""
         return {"numRemovedFiles": len(self.removed), "numRemovedBytes": sum(file.size or 0 for file in self.removed)}
+
+    def told(self, data_change: bool) -> Leaving:
+        """The same files, as ones that take rows with them or, without `data_change`, as rearranged ones."""
+        return replace(self, removed=tuple(replace(file, data_change=data_change) for file in self.removed))
 
 
 def all_files(snapshot: Snapshot) -> Leaving:

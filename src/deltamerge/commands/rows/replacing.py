@@ -42,6 +42,8 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
     request, spark = plan.request, plan.frame.sparkSession
     assert request.replace_where is not None
     predicate = predicate_of(spark, plan.before.schema, request.replace_where)
+    if not request.data_change:
+        _check_partitions_only(plan, predicate)
     by_partition = not flag(spark, ANY_COLUMN, default=True)
     if by_partition:
         _check_partitions(plan, predicate)
@@ -73,7 +75,7 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
             files = written(current, rows if is_same else None, feed=bool(outcome.changes))
         with discarding(snapshot, files.names):
             begin("committing")
-            operation = Operation("WRITE", plan.parameters, _metrics(outcome, files, timing))
+            operation = Operation("WRITE", plan.parameters, _metrics(outcome, files, timing), request.data_change)
             committed = commit_outcome(outcome, operation, author(spark), actions_of(current, files))
         if committed is not None:
             marked = [mark.file for mark in outcome.marked]
@@ -81,6 +83,19 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
         return committed
 
     return merge(spark, table, spec, finish, source)
+
+
+def _check_partitions_only(plan: WritePlan, predicate: Expression) -> None:
+    """Raise AnalysisError for rows that are rearranged by a predicate about more than partitions: other rows lie beside them."""
+    known = {name.lower() for name in plan.before.partition_columns}
+    columns = [] if predicate.tree is None else [column.name.lower() for column in predicate.tree.find_all(exp.Column)]
+    if predicate.tree is None or not known.issuperset(columns):
+        raise AnalysisError(
+            "DELTA_REPLACE_WHERE_WITH_FILTER_DATA_CHANGE_UNSET",
+            f"'replaceWhere' cannot be used with data filters when 'dataChange' is set to false. Filters: {predicate.text}",
+            parameters={"dataFilters": predicate.text},
+            hint="Use a condition about partition columns alone, or leave dataChange out.",
+        )
 
 
 def _check_partitions(plan: WritePlan, predicate: Expression) -> None:

@@ -9,9 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from deltamerge.commands.rows.option_names import check_unknown
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.merge.statement.clauses import TxnId
+from deltamerge.worker.write.file_options import UNSAID, FileOptions, codec_of, most_rows_of
 
+OPTIONS = (
+    "mergeSchema",
+    "overwriteSchema",
+    "replaceWhere",
+    "partitionOverwriteMode",
+    "optimizeWrite",
+    "userMetadata",
+    "txnAppId",
+    "txnVersion",
+    "maxRecordsPerFile",
+    "compression",
+    "dataChange",
+)
 MODES = ("error", "errorifexists", "ignore", "append", "overwrite")
 STATIC, DYNAMIC = "static", "dynamic"
 
@@ -38,7 +53,8 @@ class WriteRequest:
     `by_position` takes the data's columns in the table's order, whatever their names.
     `managed` is known where `saveAsTable` writes a table of the catalog: whether its folder is the catalog's, as history says it.
     `batch` says that a streaming query writes. `optimize_write` puts rows together before they are written, None leaves it to
-    session and table.
+    session and table. `files` are asked for as to codec and rows. Without `data_change` the write only rearranges rows: readers
+    of changes pass over it, and the table's metadata stays.
     """
 
     mode: str = "error"
@@ -55,6 +71,8 @@ class WriteRequest:
     managed: bool | None = None
     batch: MicroBatch | None = None
     optimize_write: bool | None = None
+    files: FileOptions = UNSAID
+    data_change: bool = True
 
     @property
     def overwrites(self) -> bool:
@@ -131,11 +149,17 @@ def illegal_option(name: str, value: object, explanation: str) -> InvalidArgumen
 _TRUTHS = {"true": True, "false": False}
 
 
+def files_asked(codec: str | None, most_rows: int | str | None) -> FileOptions:
+    """What a writer's options ask of the files. Raises InvalidArgumentError for values that can't be."""
+    most = None if most_rows is None else str(most_rows)
+    return FileOptions(codec_of("the option compression", codec), most_rows_of("maxRecordsPerFile", most))
+
+
 def request_of(mode: str, options: Mapping[str, str], **more: Any) -> WriteRequest:
     """The request that a DataFrame writer's mode and options make, names without regard to case; `more` are other fields.
 
-    Options that begin with `delta.` are table properties. Raises InvalidArgumentError for an option that is not known, or has a
-    value that it can't have.
+    Options that begin with `delta.` are table properties. Raises InvalidArgumentError for an option that has a value that it
+    can't have, and as `check_unknown` does.
     """
     given = {name.lower(): (name, value) for name, value in options.items()}
 
@@ -148,8 +172,6 @@ def request_of(mode: str, options: Mapping[str, str], **more: Any) -> WriteReque
             raise illegal_option(name, value, "must be 'true' or 'false'")
         return None if value is None else _TRUTHS[str(value).lower()]
 
-    if truth("dataChange") is False:
-        raise illegal_option("dataChange", "false", "which is not supported: OPTIMIZE rearranges rows")
     overwrite = text("partitionOverwriteMode")
     properties = {name: str(value) for key, (name, value) in given.items() if key.startswith("delta.")}
     request = WriteRequest(
@@ -162,14 +184,8 @@ def request_of(mode: str, options: Mapping[str, str], **more: Any) -> WriteReque
         partition_overwrite=None if overwrite is None else overwrite.lower(),
         user_metadata=text("userMetadata"),
         txn_id=transaction_of(text("txnAppId"), text("txnVersion")),
+        files=files_asked(text("compression"), text("maxRecordsPerFile")),
+        data_change=truth("dataChange") is not False,
     )
-    unknown = sorted(name for key, (name, _) in given.items() if not key.startswith("delta."))
-    if unknown:
-        raise InvalidArgumentError(
-            "DELTAMERGE_UNKNOWN_OPTION",
-            f"There is no option {', '.join(unknown)} of a write.",
-            parameters={"options": unknown},
-            hint="There are mergeSchema, overwriteSchema, replaceWhere, partitionOverwriteMode, optimizeWrite, userMetadata, "
-            "txnAppId and txnVersion; options that begin with delta. are properties of a table.",
-        )
+    check_unknown([name for key, (name, _) in given.items() if not key.startswith("delta.")], OPTIONS, "a write")
     return checked(replace(request, **more))

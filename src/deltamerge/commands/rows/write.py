@@ -22,6 +22,7 @@ from deltamerge.commands.rows.written import (
     actions_of,
     check_rows,
     gathered,
+    metadata_kept,
     planned,
     written,
 )
@@ -99,6 +100,8 @@ def _committed(frame: Frame, log: DeltaLog, request: WriteRequest) -> Committed 
 
 
 def _created(frame: Frame, log: DeltaLog, request: WriteRequest) -> Committed:
+    if not request.data_change:
+        raise metadata_kept("Create a Delta table")
     spark, schema = frame.sparkSession, nullable(shown_schema(from_spark(frame.schema)))
     asked = {_CLUSTERING: "supported"} if request.cluster_by else {}
     metadata = Metadata(
@@ -158,6 +161,7 @@ def _written(plan: WritePlan, log: DeltaLog, head: Sequence[Action] = ()) -> Com
         gone = Leaving()
         if request.overwrites and snapshot.version >= 0:
             gone = partitions_of(snapshot, files.added, time_zone(spark)) if plan.dynamic else all_files(snapshot)
+            gone = gone.told(request.data_change)
         replaced = gone.metrics if request.overwrites and snapshot.version >= 0 else {}
         metrics = {**files.metrics, **replaced} if request.batch is None else _of_batch(files, gone)
         txn_id = request.txn_id

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from deltamerge.commands.rows.request import DYNAMIC, STATIC, WriteRequest
 from deltamerge.commands.rows.schema import check_clustering, metadata_after
-from deltamerge.errors import InvalidArgumentError
+from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.commit.conflict import FrameRead
 from deltamerge.log.commit.transaction import check_removable
 from deltamerge.log.commit.unread import check_unread
@@ -28,6 +28,7 @@ from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
 from deltamerge.spark.expressions.metadata_sql import check_metadata_sql
 from deltamerge.spark.read.unread import frame_read
+from deltamerge.spark.session.data_files import file_options
 from deltamerge.spark.session.file_sizes import gathering, gathers_rows
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
@@ -151,6 +152,9 @@ def planned(frame: Frame, snapshot: Snapshot, request: WriteRequest) -> WritePla
     frame = by_position(frame, snapshot.schema) if request.by_position else frame
     data = shown_schema(from_spark(frame.schema))
     after = replace(snapshot, metadata=metadata_after(snapshot, data, request, merges))
+    if not request.data_change and after.metadata is not snapshot.metadata:
+        anew = "Overwrite the Delta table schema or change the partition schema"
+        raise metadata_kept(anew if request.new_schema else "Change the Delta table schema")
     if not request.new_schema:
         check_clustering(snapshot, request)
     dynamic = _is_dynamic(spark, after, request)
@@ -159,6 +163,16 @@ def planned(frame: Frame, snapshot: Snapshot, request: WriteRequest) -> WritePla
     check_rows(plan)
     check_unread(snapshot, read)
     return plan
+
+
+def metadata_kept(operation: str) -> AnalysisError:
+    """The error for a write that only rearranges rows, and would make or change a table's metadata."""
+    return AnalysisError(
+        "DELTA_DATA_CHANGE_FALSE",
+        f"Cannot change table metadata because the 'dataChange' option is set to false. Attempted operation: '{operation}'.",
+        parameters={"op": operation},
+        hint="Leave dataChange out; or make the table, or change its schema, before.",
+    )
 
 
 def gathered(spark: Session, after: Snapshot, request: WriteRequest) -> bool:
@@ -209,7 +223,9 @@ def written(plan: WritePlan, rows: Frame | None = None, feed: bool = False) -> W
     Raises ExecutionError, ConstraintError.
     """
     rows, after = rows_of(plan) if rows is None else rows, plan.after
-    spec = write_spec(after, limited=limits_texts(plan.frame.sparkSession, after.schema))
+    spark = plan.frame.sparkSession
+    files = file_options(spark, after.properties, plan.request.files)
+    spec = write_spec(after, limited=limits_texts(spark, after.schema), files=files)
     frame = data_frame(rows, spec, change_file_spec(spec) if feed else None)
     set_to = gathering(plan.frame.sparkSession) if plan.gathers else None
     begin("writing rows")
@@ -222,4 +238,5 @@ def actions_of(plan: WritePlan, files: Written) -> list[Action]:
     """The metadata, if it changed, and the files as a commit names them. Raises ArithmeticDataError."""
     metadata = with_marks(plan.after.metadata, [identity.name for identity in plan.identities], files.added)
     changed = [] if metadata is plan.before.metadata else [metadata]
-    return [*changed, *files.added, *files.changes]
+    added = [replace(file, data_change=plan.request.data_change) for file in files.added]
+    return [*changed, *added, *files.changes]

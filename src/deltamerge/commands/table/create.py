@@ -41,6 +41,7 @@ from deltamerge.spark.expressions.generated import check_generated
 from deltamerge.spark.expressions.metadata_sql import check_metadata_sql
 from deltamerge.spark.read.feed import check_feed_columns
 from deltamerge.spark.read.unread import frame_read
+from deltamerge.spark.session.data_files import file_options
 from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
@@ -50,6 +51,7 @@ from deltamerge.spark.session.table_defaults import session_defaults
 from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import write_spec
 from deltamerge.spark.stages.writing import data_frame, laid_out
+from deltamerge.worker.write.file_options import UNSAID, FileOptions
 
 
 class Creation(Enum):
@@ -72,7 +74,7 @@ class CreateTable:
 
     `adopts` says that a table which lies there is taken as it is if it is as the definition says: its name is new. Rows of a
     query are never left out for it. `is_managed` says that its folder is the catalog's. History has `told` and `user_metadata`,
-    too; `txn_id` tells later runs that the rows were written.
+    too; `txn_id` tells later runs that the rows were written. `files` are asked for the rows.
     """
 
     definition: TableDefinition
@@ -84,6 +86,7 @@ class CreateTable:
     told: Mapping[str, str] = field(default_factory=dict)
     user_metadata: str | None = None
     txn_id: TxnId | None = None
+    files: FileOptions = UNSAID
 
 
 def create_table(spark: Session, log: DeltaLog, request: CreateTable, before: Snapshot | None) -> int | None:
@@ -174,7 +177,7 @@ def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settl
     frame = None if before is None or request.query is None else frame_read(request.query, log.store)
     if before is not None:
         check_unread(before, frame)
-    added = [] if request.query is None else _written(request.query, empty)
+    added = [] if request.query is None else _written(request.query, empty, request.files)
     old = [] if before is None else list(add_files(before.files.table()))
     now = int(time.time() * 1000)
     changes_protocol = before is None or before.protocol != table.protocol
@@ -228,13 +231,15 @@ def _metrics(added: Sequence[AddFile], old: Sequence[AddFile], replaces: bool) -
     return {**found, **removed} if replaces else found
 
 
-def _written(frame: Frame, snapshot: Snapshot) -> list[AddFile]:
-    """The query's rows in files of the table that is to be."""
+def _written(frame: Frame, snapshot: Snapshot, asked: FileOptions) -> list[AddFile]:
+    """The query's rows in files of the table that is to be, as they are asked for."""
+    spark = frame.sparkSession
     constraints = constraints_of(snapshot.schema, snapshot.metadata.configuration)
-    gathers = gathered(frame.sparkSession, snapshot, WriteRequest())
+    gathers = gathered(spark, snapshot, WriteRequest())
     rows = laid_out(frame, snapshot.schema, snapshot.partition_columns, constraints, gathers=gathers)
-    spec = write_spec(snapshot, limited=limits_texts(frame.sparkSession, snapshot.schema))
-    set_to = gathering(frame.sparkSession) if gathers else None
+    files = file_options(spark, snapshot.properties, asked)
+    spec = write_spec(snapshot, limited=limits_texts(spark, snapshot.schema), files=files)
+    set_to = gathering(spark) if gathers else None
     result = collect(data_frame(rows, spec), f"deltamerge: write into {snapshot.store.url}", set_to=set_to)
     return [file for _, file in added_files(result, snapshot.schema)]
 

@@ -21,6 +21,7 @@ from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.session.storage import open_table
+from deltamerge.worker.write.file_options import UNSAID, FileOptions
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ class CreateNamed:
     told: Mapping[str, str] = field(default_factory=dict)
     user_metadata: str | None = None
     txn_id: TxnId | None = None
+    files: FileOptions = UNSAID
 
     @property
     def path(self) -> str | None:
@@ -149,10 +151,8 @@ def _made(spark: Session, request: CreateNamed, location: str, is_managed: bool 
 
 
 def _wanted(request: CreateNamed, rows: Frame | None, adopts: bool = False, is_managed: bool = False) -> CreateTable:
-    definition, name = request.definition, sql_name(request.name)
-    return CreateTable(
-        definition, request.creation, name, rows, adopts, is_managed, request.told, request.user_metadata, request.txn_id
-    )
+    definition, name, told = request.definition, sql_name(request.name), (request.told, request.user_metadata, request.txn_id)
+    return CreateTable(definition, request.creation, name, rows, adopts, is_managed, *told, request.files)
 
 
 def _plain(location: str) -> str:

@@ -20,9 +20,9 @@ from deltamerge.spark.session.settings import runs_locally
 from deltamerge.spark.stages.writing import RESULT_TYPE, payload_frame
 from deltamerge.worker.scan.scan import FILE, ROW
 from deltamerge.worker.write.apply import apply_changes
+from deltamerge.worker.write.by_partition import partition_key, split_by_partition
 from deltamerge.worker.write.results import ADD, CHANGE, RESULT_SCHEMA
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec
-from deltamerge.worker.write.write import partition_key, split_by_partition
 
 # The file that changed rows are of, None for inserted ones, and the rows.
 Piece = tuple[int | None, pa.Table]

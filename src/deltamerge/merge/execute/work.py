@@ -13,6 +13,7 @@ from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.progress.value import Amount
 from deltamerge.protocol.table.row_tracking import tracking_columns
+from deltamerge.spark.session.data_files import file_options
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import limits_texts, time_zone
 from deltamerge.spark.source.facts import Source
@@ -82,7 +83,7 @@ def work_on(
     are_counted = logical.rewrite_share or logical.by_source is not None or logical.removes_files
     counted = files.counted_rows if are_counted else None
     tasks = file_tasks(snapshot, files.table, time_zone(spark), counted, tracked=columns is not None)
-    written = write_spec(after, budgets, limits_texts(spark, after.schema))
+    written = write_spec(after, budgets, limits_texts(spark, after.schema), file_options(spark, after.properties))
     # Where the merge changes a partition column's type, its values are written otherwise than they are read.
     rewritten = tasks
     if after.partition_schema != snapshot.partition_schema:

@@ -133,6 +133,7 @@ class Properties:
         return size or 128 << 20
 
     @property
-    def compression(self) -> str:
-        """`delta.parquet.compression.codec` for data files, lower case."""
-        return self.values.get("delta.parquet.compression.codec", "snappy").lower()
+    def compression(self) -> str | None:
+        """`delta.parquet.compression.codec` for data files, lower case; None where the table leaves it to others."""
+        found = self.values.get("delta.parquet.compression.codec")
+        return None if found is None else found.lower()

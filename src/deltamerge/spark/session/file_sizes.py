@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltamerge.errors import InvalidArgumentError
+from deltamerge.spark.session.data_files import DATA_FILE_SETTINGS, session_files
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
 
@@ -18,7 +19,7 @@ _FULL = "spark.databricks.delta.autoCompact.maxFileSize"
 _SMALL = "spark.databricks.delta.autoCompact.minFileSize"
 _GATHERS = "spark.databricks.delta.optimizeWrite.enabled"
 _GATHERED = "spark.databricks.delta.optimizeWrite.binSize"
-SIZE_SETTINGS = (_COMPACTS, _FILES, _FULL, _SMALL, _GATHERS, _GATHERED)
+SIZE_SETTINGS = (_COMPACTS, _FILES, _FULL, _SMALL, _GATHERS, _GATHERED, *DATA_FILE_SETTINGS)
 _TRUTHS = {"true": True, "false": False}
 
 
@@ -55,6 +56,7 @@ def check_sizes(spark: Session) -> None:
     auto_compaction(spark)
     gathers_rows(spark)
     gathering(spark)
+    session_files(spark)
 
 
 def gathering(spark: Session) -> Mapping[str, str]:

@@ -29,6 +29,7 @@ from deltamerge.worker.scan.keys import KeyFilter
 from deltamerge.worker.scan.scan import FileTask, ScanSpec
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.scan.vectors import Vector
+from deltamerge.worker.write.file_options import UNSAID, FileOptions
 from deltamerge.worker.write.stats import StatsColumn
 from deltamerge.worker.write.write import WriteSpec
 
@@ -147,8 +148,8 @@ def scan_spec(
     return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, with_key_ids, others, widths)
 
 
-def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS, limited: bool = True) -> WriteSpec:
-    """How to write data files of the table; the lengths of CHAR and VARCHAR bind where they are `limited`."""
+def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS, limited: bool = True, files: FileOptions = UNSAID) -> WriteSpec:
+    """How to write data files of the table, `files` as it is asked; the lengths of CHAR and VARCHAR bind where `limited`."""
     properties = snapshot.properties
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
     stats = stats_columns(snapshot.data_schema, properties, clustering_columns(snapshot))
@@ -161,8 +162,9 @@ def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS, limited: bool = 
         required=tuple(_required(snapshot.schema)),
         elements=tuple(null_free(snapshot.schema)),
         lengths=tuple((text.path, text.length) for text in char_varchars(snapshot.schema) if limited),
-        codec=properties.compression,
+        codec=files.codec or properties.compression or "snappy",
         target_bytes=properties.target_file_size,
+        most_rows=files.most_rows or 0,
         prefix_length=properties.prefix_length(mode is not MappingMode.NONE),
         budgets=budgets,
     )

@@ -22,6 +22,7 @@ from deltamerge.worker.scan.columns import cast
 from deltamerge.worker.scan.prefetch import prefetched
 from deltamerge.worker.scan.scan import ROW, FileTask, RowGroup, open_file, open_parquet, row_groups
 from deltamerge.worker.scan.vectors import living, read_vector
+from deltamerge.worker.write.by_partition import partition_key, split_by_partition
 from deltamerge.worker.write.changes import DistinctRows
 from deltamerge.worker.write.feed import DELETE, POSTIMAGE, PREIMAGE, FeedWriter
 from deltamerge.worker.write.file_rows import all_rows
@@ -32,8 +33,6 @@ from deltamerge.worker.write.write import (
     WriteSpec,
     WrittenFile,
     check_required,
-    partition_key,
-    split_by_partition,
 )
 
 CLAUSE = "__deltamerge_clause"

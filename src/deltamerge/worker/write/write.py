@@ -9,17 +9,15 @@ import contextlib
 import random
 import string
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.budgets import DEFAULTS, Budgets
-from deltamerge.errors import InvalidArgumentError
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.partitions import partition_folder, partition_text
 from deltamerge.protocol.values.plain import plain
@@ -27,6 +25,7 @@ from deltamerge.worker.parquet.footer import NAN_FREE, footer_without_nan, nan_f
 from deltamerge.worker.scan.columns import stored_table, within
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.store import DataStore
+from deltamerge.worker.write.by_partition import partition_key, split_by_partition
 from deltamerge.worker.write.stats import FileStats, StatsColumn
 
 _LETTERS = string.ascii_letters + string.digits
@@ -43,8 +42,9 @@ class WriteSpec:
     physical names. `required` are the paths of logical names that must not be null, `elements` those within arrays and maps,
     which are demanded of new rows only: readers take such a null for a value. `lengths` are the most characters that CHAR and
     VARCHAR hold, by the paths of their texts. `codec` is a Parquet codec's name, `target_bytes` the size at which the next
-    file is begun. With a `prefix_length`, files lie in folders of random names of so many characters instead of folders of
-    their partition; all folders are in `base`, the table's own for ''. File names begin with `stem`.
+    file is begun, `most_rows` the most rows of one, 0 for any number. With a `prefix_length`, files lie in folders of random
+    names of so many characters instead of folders of their partition; all folders are in `base`, the table's own for ''. File
+    names begin with `stem`.
     """
 
     store: DataStore
@@ -57,6 +57,7 @@ class WriteSpec:
     lengths: tuple[tuple[TextPath, int], ...] = ()
     codec: str = "snappy"
     target_bytes: int = 128 << 20
+    most_rows: int = 0
     prefix_length: int = 0
     base: str = ""
     stem: str = "part"
@@ -102,7 +103,7 @@ class OpenFile(Protocol):
 
 
 class DataFileWriter:
-    """One data file at a time within one partition; begins the next when a file has reached its target size.
+    """One data file at a time within one partition; begins the next when a file has reached its target size or its most rows.
 
     The first one may be one that is `opened` already.
     """
@@ -125,6 +126,7 @@ class DataFileWriter:
         self._waiting_rows = 0
         self._waiting_bytes = 0
         self._group_rows = 0
+        self._open_rows = 0
         self._open = opened
         self.finished: list[WrittenFile] = []
 
@@ -160,7 +162,7 @@ class DataFileWriter:
 
     def flush(self) -> None:
         """Write out the rows that are buffered, as a row group of their own."""
-        if self._waiting_rows:
+        while self._waiting_rows:
             self._flush(self._waiting_rows)
 
     def discard(self) -> None:
@@ -172,6 +174,8 @@ class DataFileWriter:
             self._spec.store.delete(written.name)
 
     def _flush(self, rows: int) -> None:
+        most = self._spec.most_rows
+        rows = min(rows, most - self._open_rows) if most else rows
         waiting = pa.concat_tables(self._waiting)
         group, rest = waiting.slice(0, rows), waiting.slice(rows)
         self._waiting = [rest] if rest.num_rows else []
@@ -179,13 +183,15 @@ class DataFileWriter:
         self._waiting_bytes = rest.nbytes if rest.num_rows else 0
         if self._open is None:
             self._open = _NewFile(self._spec, self._folder, self._task, group)
-        if self._open.write(group) >= self._spec.target_bytes and self._rolls:
+        is_large = self._open.write(group) >= self._spec.target_bytes and self._rolls
+        self._open_rows += group.num_rows
+        if is_large or self._open_rows == most:
             self._finish()
 
     def _finish(self) -> None:
         if self._open is not None:
             self.finished.append(self._open.close(self._partition))
-            self._open = None
+            self._open, self._open_rows = None, 0
 
 
 class PartitionWriters:
@@ -229,17 +235,6 @@ class PartitionWriters:
             fullest = max(self._writers.values(), key=lambda writer: writer.waiting_bytes)
             waiting -= fullest.waiting_bytes
             fullest.close()
-
-
-def partition_key(partition: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """What tells partitions apart: their texts in the log, so that NaN is one value and -0.0 is not 0.0.
-
-    Raises Refused for a value that the log can't hold.
-    """
-    try:
-        return tuple(partition_text(value) for value in partition.values())
-    except InvalidArgumentError as error:
-        raise Refused(error.condition, error.detail, str(error.parameters["value"])) from error
 
 
 class _NewFile:
@@ -375,26 +370,3 @@ def _paying(path: str, values: pa.Array) -> list[str]:
         return []
     distinct = pc.count_distinct(values, mode="only_valid").as_py()
     return [path] if distinct * 2 <= len(values) else []
-
-
-def split_by_partition(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-    """The rows of each partition, with its typed values by logical name."""
-    if not columns or not table.num_rows:
-        yield {}, table
-        return
-    codes: Any = None
-    for name in columns:
-        encoded = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
-        code = encoded.indices.cast(pa.int64())
-        if codes is not None:
-            mixed = pc.add(pc.multiply(codes, len(encoded.dictionary)), code)
-            code = mixed.dictionary_encode().indices.cast(pa.int64())
-        codes = code
-    order = pc.sort_indices(codes)
-    counts = np.bincount(codes.to_numpy(zero_copy_only=False))
-    ordered = table if len(counts) == 1 else table.take(order)
-    start = 0
-    for count in counts:
-        rows = ordered.slice(start, count)
-        start += int(count)
-        yield {name: rows.column(name)[0] for name in columns}, rows

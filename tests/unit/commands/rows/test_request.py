@@ -7,6 +7,7 @@ import pytest
 from deltamerge.commands.rows.request import WriteRequest, checked, request_of, transaction_of
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge.statement.clauses import TxnId
+from deltamerge.worker.write.file_options import FileOptions
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,10 @@ def test_a_writers_options_make_the_same_request() -> None:
         "txnAppId": "job",
         "txnVersion": "3",
         "delta.appendOnly": "true",
-        "dataChange": "true",
+        "dataChange": "False",
+        "maxRecordsPerFile": "10",
+        "compression": "ZSTD",
+        "header": "true",
     }
     assert request_of("Overwrite", options, by_position=True) == WriteRequest(
         "overwrite",
@@ -67,6 +71,8 @@ def test_a_writers_options_make_the_same_request() -> None:
         user_metadata="x",
         txn_id=TxnId("job", 3),
         by_position=True,
+        files=FileOptions("zstd", 10),
+        data_change=False,
     )
     assert request_of("append", {"overwriteSchema": "false", "partitionOverwriteMode": "DYNAMIC"}) == WriteRequest(
         "append", partition_overwrite="dynamic"
@@ -77,7 +83,10 @@ def test_a_writers_options_make_the_same_request() -> None:
     ("options", "condition"),
     [
         ({"mergeSchema": "yes"}, "DELTA_ILLEGAL_OPTION"),
-        ({"dataChange": "false"}, "DELTA_ILLEGAL_OPTION"),
+        ({"dataChange": "no"}, "DELTA_ILLEGAL_OPTION"),
+        ({"maxRecordsPerFile": "ten"}, "DELTA_ILLEGAL_OPTION"),
+        ({"compression": "zip"}, "CODEC_NOT_AVAILABLE.WITH_AVAILABLE_CODECS_SUGGESTION"),
+        ({"maxRecordPerFile": "10"}, "DELTAMERGE_UNKNOWN_OPTION"),
         ({"replaceOn": "t.a = s.a"}, "DELTAMERGE_UNKNOWN_OPTION"),
         ({"txnAppId": "job"}, "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"),
     ],

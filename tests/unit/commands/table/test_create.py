@@ -40,7 +40,7 @@ def test_rows_that_come_before_the_query_reads_the_table_are_a_conflict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, creation: Creation
 ) -> None:
     log = table(tmp_path, legacy(1, 2), add("old.parquet"))
-    monkeypatch.setattr(create, "_written", lambda frame, snapshot: [])
+    monkeypatch.setattr(create, "_written", lambda frame, snapshot, files: [])
 
     def query() -> Any:
         commit(tmp_path, 1, info(isBlindAppend=True), add("late.parquet"))

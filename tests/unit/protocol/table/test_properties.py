@@ -18,7 +18,7 @@ def test_defaults_are_delta_sparks() -> None:
     assert properties.tombstone_retention == 7 * DAY
     assert properties.indexed_columns == 32
     assert properties.stats_columns is None
-    assert properties.compression == "snappy"
+    assert properties.compression is None
 
 
 def test_values_are_typed() -> None:

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from deltamerge.protocol.values.partitions import partition_text
 from deltamerge.worker.scan.columns import PHYSICAL
 from deltamerge.worker.scan.row_errors import Refused
+from deltamerge.worker.write.by_partition import split_by_partition
 from deltamerge.worker.write.write import (
     DataFileWriter,
     PartitionWriters,
     WrittenFile,
     dictionary_columns,
     file_name,
-    split_by_partition,
 )
 from tests.unit.worker.data import (
     DAY,

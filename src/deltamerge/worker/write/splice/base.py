@@ -60,7 +60,7 @@ class Base:
 
 def base_of(spec: ChangeSpec, task: FileTask, opened: Opened) -> Base:
     """The file as one to splice. Raises NotSpliceable for one of which that can't be said with certainty."""
-    if not spec.write.budgets.splices:
+    if not spec.write.budgets.splices or spec.write.most_rows:
         raise NotSpliceable(Reason.OFF)
     if is_small(spec, opened):
         raise NotSpliceable(Reason.SMALL)
