@@ -19,9 +19,11 @@ from deltamerge.log.replay.commit_file import read_commit
 from deltamerge.log.replay.segment import LOG, all_commits, complete_checkpoints
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.progress.operation import begin
 from deltamerge.protocol.table.features import FEATURES, lowest, named_features
 from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import setting
 
 _FAST = "spark.databricks.delta.tableFeatures.fastDropFeature.enabled"
@@ -39,21 +41,29 @@ def drop_feature(spark: Session, log: DeltaLog, name: str, truncate_history: boo
     that make use of it must expire first; ConcurrentModificationError. What was done by then stays: the command goes on from
     there.
     """
-    check_delta(spark, "ALTER")
+    with operation(spark, "DROP FEATURE", log.store.url):
+        check_delta(spark, "ALTER")
+        return _without(spark, log, name, truncate_history)
+
+
+def _without(spark: Session, log: DeltaLog, name: str, truncate_history: bool) -> int:
     before = writable(log)
     found, removal = _removal(before, name, truncate_history)
     is_fast = not truncate_history and setting(spark, _FAST, "true").lower() != "false"
     changed = not removal.is_clean(before)
+    begin("cleaning the newest version")
     if found == _PROTECTION:
         _truncate_protected(spark, log, before)
     # Vectors of older versions get their tombstones even where the newest version has none.
     if changed or found == "deletionVectors":
         removal.clean(spark, log)
     if removal.in_history is not None:
+        begin("closing off older versions")
         for _ in range(_BARRIERS if is_fast else 1):
             _barrier(spark, log)
         if not is_fast:
             _check_history(log, found, removal, changed, truncate_history)
+    begin("committing")
     version = _dropped(spark, log, found, removal, truncate_history, is_fast and removal.in_history is not None)
     if is_fast and removal.in_history is not None:
         checkpoint(log.snapshot())

@@ -24,6 +24,8 @@ from deltamerge.log.replay.commit_times import ENABLEMENT_TIMESTAMP, ENABLEMENT_
 from deltamerge.log.replay.files import FileSet, Mask, add_files
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.progress.operation import begin
+from deltamerge.progress.value import Amount
 from deltamerge.protocol.schema.types import parse_schema, schema_json
 from deltamerge.protocol.table.actions import Action, AddFile, DeletionVector, Metadata, Protocol
 from deltamerge.protocol.table.column_mapping import MAX_ID, highest_id, mode_of
@@ -36,6 +38,7 @@ from deltamerge.spark.read.catalog import is_path, sql_name, table_named
 from deltamerge.spark.read.register import is_listed, whole_name
 from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import author
 from deltamerge.spark.session.storage import open_table
 from deltamerge.storage.location import is_absolute
@@ -82,8 +85,14 @@ def clone_table(spark: Session, request: Clone) -> tuple[DeltaLog, dict[str, int
 
 
 def _cloned(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:
-    before = existing(log)
+    with operation(spark, "CLONE", log.store.url):
+        return _committed(spark, log, request)
+
+
+def _committed(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:
     source = request.source
+    begin("looking for the table")
+    before = existing(log)
     if before is not None and request.keeps:
         return _metrics(source)
     if before is not None and not request.replaces:
@@ -104,6 +113,7 @@ def _cloned(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:
         )
     if before is None:
         check_empty(log)
+    begin("naming the files", lambda: Amount(len(source.files), source.files.total_bytes))
     actions = _actions(log, request, before)
     on = before or Snapshot(log.store, -1, 0, source.protocol, source.metadata, FileSet())
     proposal = Proposal(
@@ -114,6 +124,7 @@ def _cloned(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:
         _metrics(source),
         author=author(spark),
     )
+    begin("committing")
     committed = commit(on, proposal)
     log.remember(committed.snapshot)
     after_commit(committed.snapshot)

@@ -16,11 +16,14 @@ from deltamerge.log.commit.clustering import clustering_domain, clustering_names
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.replay.files import FileSet, Mask
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.progress.operation import begin
+from deltamerge.progress.value import Amount
 from deltamerge.protocol.table.features import named_features
 from deltamerge.spark.expressions.checks import check_condition, violating_rows
 from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.session.delta_settings import DELTA
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import flag
 
 _IF_EXISTS = f"{DELTA}constraints.assumesDropIfExists.enabled"
@@ -32,6 +35,11 @@ def add_constraint(spark: Session, log: DeltaLog, name: str, text: str) -> int:
 
     Raises AnalysisError for a name that is taken and for no condition, ConstraintError for rows that do not meet it.
     """
+    with operation(spark, "ADD CONSTRAINT", log.store.url):
+        return _added(spark, log, name, text)
+
+
+def _added(spark: Session, log: DeltaLog, name: str, text: str) -> int:
     before = writable(log)
     old = _text_of(before.metadata.configuration, name)
     if old is not None:
@@ -42,6 +50,7 @@ def add_constraint(spark: Session, log: DeltaLog, name: str, text: str) -> int:
             hint="Drop the old constraint first.",
         )
     check_condition(spark, before.schema, name, text)
+    begin("checking the rows", lambda: Amount(len(before.files), before.files.total_bytes))
     count = violating_rows(snapshot_frame(spark, before), text)
     if count:
         raise ConstraintError(
@@ -53,6 +62,7 @@ def add_constraint(spark: Session, log: DeltaLog, name: str, text: str) -> int:
     configuration = {**before.metadata.configuration, f"{_PREFIX}{name.lower()}": text}
     metadata = replace(before.metadata, configuration=configuration)
     read = ReadSet(whole_table=True, would_read=_everything)
+    begin("committing")
     return commit_change(spark, log, before, Change("ADD CONSTRAINT", {"name": name, "expr": text}, metadata, read=read))
 
 
