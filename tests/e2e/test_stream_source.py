@@ -46,6 +46,29 @@ def drained(frame: DataFrame, tmp_path: Path, name: str = "out") -> Any:
     return query
 
 
+EXCEEDS = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+
+
+@pytest.mark.parametrize(("start", "rows"), [({"startingVersion": 4}, [5]), ({"startingTimestamp": "2999-01-01"}, [4, 5])])
+@pytest.mark.parametrize("feed", [True, False])
+def test_a_start_after_the_newest_version_is_waited_for(
+    spark: SparkSession, path: Path, tmp_path: Path, start: dict[str, Any], rows: list[int], feed: bool
+) -> None:
+    def drain(options: dict[str, Any]) -> None:
+        drained(spark.readStream.format("delta").options(readChangeFeed=feed, **options).load(str(path)), tmp_path)
+
+    with pytest.raises((AnalysisException, StreamingQueryException)):
+        drain(start)
+    with conf(spark, {EXCEEDS: "true"}):
+        drain(start)
+    assert not (tmp_path / "out").exists() or content(spark, tmp_path / "out") == []
+    make(spark, path, "id int, v int", [(4, 40)])  # version 3
+    make(spark, path, "id int, v int", [(5, 50)])
+    with conf(spark, {EXCEEDS: "true"}):
+        drain({"startingVersion": 4})
+    assert [row[0] for row in content(spark, tmp_path / "out")] == rows  # a time becomes the version after the newest one
+
+
 def is_limited(spark: SparkSession) -> bool:
     """Whether Spark asks a source of limited batches more than once in a query that ends."""
     return spark.version >= "4.2"
