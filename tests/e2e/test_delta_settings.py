@@ -181,6 +181,14 @@ def test_a_constraint_that_is_dropped_twice(active: SparkSession, tmp_path: Path
         active.sql(dropping)
 
 
+def test_a_setting_is_refused_before_the_rows_are_checked(active: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    make(active, path, "id int", [(1,)])
+    refused = {f"{DELTA}variant.forceUsePreviewTableFeature": "true"}
+    with conf(active, refused), pytest.raises(DeltaMergeError, match="DELTAMERGE_UNSUPPORTED_SETTING"):
+        active.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT none CHECK (id > 1)")
+
+
 def test_what_a_streaming_query_has_written_is_not_converted(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     spark.range(3).write.parquet(str(path))

@@ -21,6 +21,7 @@ from deltamerge.progress.value import Amount
 from deltamerge.protocol.table.features import named_features
 from deltamerge.spark.expressions.checks import check_condition, violating_rows
 from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.delta_settings import DELTA
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.running import operation
@@ -35,6 +36,7 @@ def add_constraint(spark: Session, log: DeltaLog, name: str, text: str) -> int:
 
     Raises AnalysisError for a name that is taken and for no condition, ConstraintError for rows that do not meet it.
     """
+    check_delta(spark, "ALTER")
     with operation(spark, "ADD CONSTRAINT", log.store.url):
         return _added(spark, log, name, text)
 
