@@ -38,6 +38,21 @@ ALTERATIONS: dict[str, list[str]] = {
         "ALTER TABLE {t} ADD COLUMN n INT",
         "ALTER TABLE {t} DROP COLUMNS (s.y, n)",
     ],
+    "dropped if they exist": [
+        "CREATE TABLE {t} (a INT, s STRUCT<x: INT, y: STRING>, b STRING) USING delta",
+        "ALTER TABLE {t} DROP COLUMNS IF EXISTS (c, s.z, c.d)",
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        "ALTER TABLE {t} DROP COLUMN IF EXISTS z",
+        "ALTER TABLE {t} DROP COLUMNS IF EXISTS (b, z, s.y)",
+    ],
+    "replaced columns": [
+        "CREATE TABLE {t} (a INT NOT NULL COMMENT 'one', s STRUCT<x: INT, y: STRING>, p STRING) USING delta PARTITIONED BY (p)",
+        "ALTER TABLE {t} REPLACE COLUMNS (p STRING COMMENT 'k', A INT, s STRUCT<z: DATE, y: STRING, x: INT>, n INT, o DATE)",
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableTypeWidening' = 'true')",
+        "ALTER TABLE {t} REPLACE COLUMNS (a BIGINT COMMENT '', s STRUCT<y: STRING, x: BIGINT>, p STRING)",
+        "ALTER TABLE {t} REPLACE COLUMNS (p STRING, a BIGINT)",
+        "ALTER TABLE {t} REPLACE COLUMNS (n STRING, p STRING, a BIGINT)",
+    ],
     "types": [
         "CREATE TABLE {t} (a INT, d DECIMAL(5, 2)) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
         "ALTER TABLE {t} ALTER COLUMN a TYPE BIGINT",
@@ -90,8 +105,29 @@ REFUSED: list[tuple[str, str]] = [
     ("DELTA_OPERATION_NOT_ALLOWED", "ALTER TABLE {t} RENAME TO other"),
     ("DELTA_OPERATION_NOT_ALLOWED", "ALTER TABLE {t} SET LOCATION '/tmp/x'"),
     ("PARSE_SYNTAX_ERROR", "ALTER TABLE {t} DROP COLUMN"),
+    ("DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED", "ALTER TABLE {t} REPLACE COLUMNS (a INT, p STRING, g INT, i BIGINT)"),
+    ("PARSE_SYNTAX_ERROR", "ALTER TABLE {t} REPLACE COLUMNS"),
+    ("PARSE_SYNTAX_ERROR", "ALTER TABLE {t} ADD COLUMN IF NOT EXISTS a INT"),
+]
+REPLACED = "CREATE TABLE {t} (a INT, s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>>, p STRING) USING delta PARTITIONED BY (p)"
+_REPLACE = "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP"
+# Columns that can't stand in the place of these, and whether the table maps the names of columns.
+NOT_REPLACED: list[tuple[str, str, bool]] = [
+    (_REPLACE, "a INT, p STRING", False),
+    (_REPLACE, "a INT, s STRUCT<x: INT>, p STRING", False),
+    (_REPLACE, "a BIGINT, s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>>, p STRING", True),
+    (_REPLACE, "a INT, s STRING, p STRING", True),
+    (_REPLACE, "a INT, s STRUCT<x: INT, y: ARRAY<STRUCT<zz: INT>>>, p STRING", True),
+    (_REPLACE, "a INT, s STRUCT<x: INT NOT NULL, y: ARRAY<STRUCT<z: INT>>>, p STRING", True),
+    (_REPLACE, "a INT, s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>, w: INT NOT NULL>, p STRING", True),
+    (_REPLACE, "b INT, s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>>, p STRING", True),
+    ("DELTA_OPERATION_NOT_ALLOWED", "a INT NOT NULL, p STRING", True),
+    ("DELTA_OPERATION_NOT_ALLOWED", "a INT DEFAULT 1, p STRING", True),
+    ("COLUMN_ALREADY_EXISTS", "a INT, A INT, p STRING", True),
+    ("DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN", "a INT, s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>>", True),
 ]
 MAPPED_REFUSED: list[tuple[str, str]] = [
     ("DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE", "ALTER TABLE {t} RENAME COLUMN a TO b"),
     ("DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE", "ALTER TABLE {t} DROP COLUMN a"),
+    ("DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", "ALTER TABLE {t} DROP COLUMN IF EXISTS p.q"),
 ]

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import deltamerge
 from deltamerge.log.replay.table import open_log
 from deltamerge.protocol.table.features import named_features
-from tests.e2e.alterations import ALTERATIONS, REFUSED
+from tests.e2e.alterations import ALTERATIONS, NOT_REPLACED, REFUSED, REPLACED
 
 _RANDOM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -60,3 +60,12 @@ def test_what_is_refused_is_refused_there(spark: SparkSession, tmp_path: Path, c
     spark.sql(ALTERATIONS["refusals"][0].format(t=f"delta.`{tmp_path}`"))
     with pytest.raises((PySparkException, Py4JError)):
         spark.sql(text.format(t=f"delta.`{tmp_path}`"))
+
+
+@pytest.mark.parametrize(("columns", "maps"), [case[1:] for case in NOT_REPLACED])
+def test_columns_that_cannot_be_replaced_there_either(spark: SparkSession, tmp_path: Path, columns: str, maps: bool) -> None:
+    spark.sql(REPLACED.format(t=f"delta.`{tmp_path}`"))
+    if maps:
+        spark.sql(f"ALTER TABLE delta.`{tmp_path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    with pytest.raises((PySparkException, Py4JError)):
+        spark.sql(f"ALTER TABLE delta.`{tmp_path}` REPLACE COLUMNS ({columns})")

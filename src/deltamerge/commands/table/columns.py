@@ -16,7 +16,7 @@ from deltamerge.log.commit.clustering import clustering_names
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
-from deltamerge.protocol.schema.edits import FIRST, Path, added, changed, dropped, field_at
+from deltamerge.protocol.schema.edits import FIRST, Path, added, changed, dropped, field_at, has_field
 from deltamerge.protocol.schema.type_widening import CHANGES, WIDENING, widens
 from deltamerge.protocol.schema.types import (
     PrimitiveType,
@@ -75,10 +75,10 @@ def add_columns(spark: Session, log: DeltaLog, columns: Sequence[AddColumn]) -> 
             )
         schema = added(schema, one.parent, one.field, one.place)
     told = [
-        {"column": _told(one.parent, one.field), **({} if one.place is None else {"position": _position(one.place)})}
+        {"column": told_column(one.parent, one.field), **({} if one.place is None else {"position": _position(one.place)})}
         for one in columns
     ]
-    return _changed(spark, log, before, schema, "ADD COLUMNS", {"columns": _json(told)})
+    return changed_schema(spark, log, before, schema, "ADD COLUMNS", {"columns": json_text(told)})
 
 
 def rename_column(spark: Session, log: DeltaLog, path: Path, name: str) -> int:
@@ -87,33 +87,45 @@ def rename_column(spark: Session, log: DeltaLog, path: Path, name: str) -> int:
     old = field_at(_schema(before), path)
     if mode_of(before.metadata) is MappingMode.NONE:
         raise _needs_mapping("DELTA_UNSUPPORTED_RENAME_COLUMN", "Column rename")
-    _check_free(before, path, "renamed")
+    check_free(before, path, "renamed")
     schema = changed(_schema(before), path, lambda field: replace(field, name=name))
     partitions = before.partition_columns
     if len(path) == 1:
         partitions = tuple(name if column == old.name else column for column in partitions)
     told = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], name))}
-    return _changed(spark, log, before, schema, "RENAME COLUMN", told, partitions)
+    return changed_schema(spark, log, before, schema, "RENAME COLUMN", told, partitions)
 
 
-def drop_columns(spark: Session, log: DeltaLog, paths: Sequence[Path]) -> int:
-    """Drop columns or fields, whose values stay in the data files, and return the version made. Raises AnalysisError."""
+def drop_columns(spark: Session, log: DeltaLog, paths: Sequence[Path], if_exists: bool = False) -> int:
+    """Drop columns or fields, whose values stay in the data files, and return the version made. Raises AnalysisError.
+
+    Those that are not there are left out `if_exists`; the newest version is returned where that leaves none.
+    """
     before = writable(log)
+    if if_exists:
+        paths = [path for path in paths if has_field(_schema(before), path)]
+        if not paths:
+            return before.version
     if mode_of(before.metadata) is MappingMode.NONE:
         raise _needs_mapping("DELTA_UNSUPPORTED_DROP_COLUMN", "DROP COLUMN")
     schema = _schema(before)
     for path in paths:
         schema = dropped(schema, path)
-        _check_free(before, path, "dropped")
-        held = [*before.partition_columns, *clustering_names(before)]
-        if any(f"{name.lower()}.".startswith(f"{'.'.join(path).lower()}.") for name in held):  # a field of it, too
-            raise AnalysisError(
-                "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
-                f"Dropping the partition or clustering column {'.'.join(path)} is not allowed.",
-                parameters={"columnList": ".".join(path)},
-                hint="Make the table anew, or CLUSTER BY other columns first.",
-            )
-    return _changed(spark, log, before, schema, "DROP COLUMNS", {"columns": _json([".".join(path) for path in paths])})
+        check_dropped(before, path)
+    return changed_schema(spark, log, before, schema, "DROP COLUMNS", {"columns": json_text([".".join(path) for path in paths])})
+
+
+def check_dropped(before: Snapshot, path: Path) -> None:
+    """Raise AnalysisError for a column or field that can't be dropped: something else of the table uses it."""
+    check_free(before, path, "dropped")
+    held = [*before.partition_columns, *clustering_names(before)]
+    if any(f"{name.lower()}.".startswith(f"{'.'.join(path).lower()}.") for name in held):  # a field of it, too
+        raise AnalysisError(
+            "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
+            f"Dropping the partition or clustering column {'.'.join(path)} is not allowed.",
+            parameters={"columnList": ".".join(path)},
+            hint="Make the table anew, or CLUSTER BY other columns first.",
+        )
 
 
 def change_column(spark: Session, log: DeltaLog, asked: ChangeColumn) -> int:
@@ -136,10 +148,10 @@ def change_column(spark: Session, log: DeltaLog, asked: ChangeColumn) -> int:
     schema = changed(_schema(before), asked.path, lambda field: _edited(field, asked), asked.place)
     schema = with_type_changes(schema, _schema(before))
     new = field_at(schema, asked.path)
-    told = {"column": _json(_told(asked.path[:-1], new))}
+    told = {"column": json_text(told_column(asked.path[:-1], new))}
     if asked.place is not None:
         told["position"] = _position(asked.place)
-    return _changed(spark, log, before, schema, "CHANGE COLUMN", told)
+    return changed_schema(spark, log, before, schema, "CHANGE COLUMN", told)
 
 
 def _check_made(old: StructField, asked: ChangeColumn) -> None:
@@ -195,10 +207,10 @@ def _check_type(before: Snapshot, path: Path, old: StructField, new: StructField
     texts = SIZED_TEXT in old.metadata or bool(new.metadata)
     if not primitive or texts or not widening or not widens(old.type, new.type):  # type: ignore[arg-type]
         raise _unsupported(path, str(old.type), str(new.type))
-    _check_free(before, path, "changed")
+    check_free(before, path, "changed")
 
 
-def _check_free(before: Snapshot, path: Path, what: str) -> None:
+def check_free(before: Snapshot, path: Path, what: str) -> None:
     """Raise AnalysisError for a column that a constraint or a generated column may use."""
     name = path[0].lower()
     if what != "changed" and name in (words_of(before.properties.stats_columns or "") or ()):
@@ -224,7 +236,7 @@ def _check_free(before: Snapshot, path: Path, what: str) -> None:
         )
 
 
-def _changed(
+def changed_schema(
     spark: Session,
     log: DeltaLog,
     before: Snapshot,
@@ -233,6 +245,7 @@ def _changed(
     parameters: dict[str, Any],
     partitions: tuple[str, ...] | None = None,
 ) -> int:
+    """Commit another schema, and other partition columns, as history tells it; return the version made. Raises AnalysisError."""
     if mode_of(before.metadata) is MappingMode.NONE:
         check_names(schema)
     _check_feed(before, schema)
@@ -258,7 +271,8 @@ def _schema(before: Snapshot) -> StructType:
     return parse_schema(before.metadata.schema_string)
 
 
-def _told(parent: Path, field: StructField) -> dict[str, Any]:
+def told_column(parent: Path, field: StructField) -> dict[str, Any]:
+    """A column as history tells it."""
     (plain,) = without_mapping(StructType((field,)))
     metadata = {key: value for key, value in plain.metadata.items() if key not in (SIZED_TEXT, CHANGES)}
     kind = field.type.name if isinstance(field.type, PrimitiveType) else type_value(field.type)["type"]
@@ -296,5 +310,6 @@ def _not_allowed(what: str, hint: str) -> AnalysisError:
     )
 
 
-def _json(value: object) -> str:
+def json_text(value: object) -> str:
+    """A value as JSON without blanks, as history has it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -29,6 +29,24 @@ def field_at(schema: StructType, path: Path) -> StructField:
     return found[0]
 
 
+def has_field(schema: StructType, path: Path) -> bool:
+    """Whether a path leads to a field. Raises AnalysisError for one that leads into what has no fields."""
+    type: DataType = schema
+    for part in path:
+        if isinstance(type, StructType):
+            field = type.find(part)
+            if field is None:
+                return False
+            type = field.type
+        elif isinstance(type, ArrayType) and part.lower() == "element":
+            type = type.element
+        elif isinstance(type, MapType) and part.lower() in ("key", "value"):
+            type = type.key if part.lower() == "key" else type.value
+        else:
+            raise _not_there(path, f"there is no struct in {type}")
+    return True
+
+
 def added(schema: StructType, parent: Path, field: StructField, place: Path | None = None) -> StructType:
     """The schema with a field in the struct that `parent` leads to. Raises AnalysisError for no struct, and a taken name."""
 

@@ -12,6 +12,7 @@ from deltamerge.commands.features.drop import drop_feature
 from deltamerge.commands.table.columns import AddColumn, ChangeColumn, add_columns, change_column, drop_columns, rename_column
 from deltamerge.commands.table.constraints import add_constraint, cluster_by, drop_constraint
 from deltamerge.commands.table.properties import set_properties, unset_properties
+from deltamerge.commands.table.replace_columns import replace_columns
 from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.edits import FIRST, Path
@@ -166,10 +167,15 @@ def _drop(reader: Reader) -> Action:
         return lambda spark, log: drop_feature(spark, log, feature, truncates)
     if not (reader.take("COLUMNS") or reader.take("COLUMN")):
         raise not_allowed("This ALTER TABLE .. DROP", "Known are DROP COLUMNS, DROP CONSTRAINT and DROP FEATURE.")
-    if reader.sees("IF"):
-        raise not_allowed("DROP COLUMNS IF EXISTS", "Leave IF EXISTS out.")
+    if_exists = _if_exists(reader)
     paths = reader.listed(lambda: any_name(reader)) if reader.sees("(") else _names(reader)
-    return lambda spark, log: drop_columns(spark, log, paths)
+    return lambda spark, log: drop_columns(spark, log, paths, if_exists)
+
+
+def _replace(reader: Reader) -> Action:
+    reader.expect("COLUMNS")
+    said = reader.listed(lambda: column(reader))
+    return lambda spark, log: replace_columns(spark, log, columns_of(said))
 
 
 def _names(reader: Reader) -> list[Path]:
@@ -308,6 +314,7 @@ _ACTIONS: dict[str, Callable[[Reader], Action]] = {
     "UNSET": _unset,
     "ADD": _add,
     "DROP": _drop,
+    "REPLACE": _replace,
     "RENAME": _rename,
     "ALTER": _alter,
     "CHANGE": _change,
