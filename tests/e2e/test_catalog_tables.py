@@ -211,3 +211,67 @@ def test_truncate(active: SparkSession, rows: DataFrame) -> None:
     )
     active.sql("TRUNCATE TABLE made_t")
     assert active.table("made_t").count() == 0
+
+
+LIKE = """CREATE TABLE {t} (id INT NOT NULL COMMENT 'key', c CHAR(3), p STRING DEFAULT 'x') USING delta PARTITIONED BY (p)
+COMMENT 'why' TBLPROPERTIES ('delta.appendOnly' = 'true', 'a' = 'b', 'delta.feature.allowColumnDefaults' = 'supported')"""
+
+
+def test_a_table_like_another_one(active: SparkSession, tmp_path: Path) -> None:
+    active.sql(LIKE.format(t="made_s"))
+    active.sql("INSERT INTO made_s VALUES (1, 'a', 'y')")
+    active.sql("CREATE TABLE made_t LIKE made_s")
+    assert told(active, "made_t") == ("CREATE TABLE", "true")
+    active.sql(f"CREATE TABLE made_u LIKE made_s USING DELTA TBLPROPERTIES ('c' = 'd') LOCATION '{tmp_path / 'u'}'")
+    assert told(active, "made_u") == ("CREATE TABLE", "false")
+    source = active.sql("DESCRIBE DETAIL made_s").first()
+    for name, more in (("made_t", {}), ("made_u", {"c": "d"})):
+        detail = active.sql(f"DESCRIBE DETAIL {name}").first()
+        assert (detail.description, detail.partitionColumns) == ("why", ["p"])
+        assert detail.properties == {**source.properties, **more}
+        assert detail.tableFeatures == source.tableFeatures
+        assert active.table(name).schema.simpleString() == active.table("made_s").schema.simpleString()
+        active.sql(f"INSERT INTO {name} (id, c) VALUES (2, 'b')")
+        assert [tuple(row) for row in active.table(name).collect()] == [(2, "b  ", "x")]
+    active.sql("CREATE TABLE IF NOT EXISTS made_t LIKE made_s")
+    assert condition(lambda: active.sql("CREATE TABLE made_t LIKE made_s")) == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    assert condition(lambda: active.sql("CREATE TABLE made_v LIKE made_nix USING delta")) == "TABLE_OR_VIEW_NOT_FOUND"
+    assert condition(lambda: active.sql("CREATE TABLE made_v LIKE made_nix").collect()) == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def test_a_table_like_one_of_another_format(active: SparkSession) -> None:
+    active.sql("CREATE TABLE made_p (id INT) USING parquet")
+    active.sql("CREATE TABLE made_q LIKE made_p")
+    assert active.table("made_q").columns == ["id"]
+    active.sql("CREATE TABLE made_s (id INT) USING delta")
+    for text in ("LIKE made_p USING delta", "LIKE made_s USING parquet", "LIKE made_s STORED AS orc"):
+        assert condition(lambda text=text: active.sql(f"CREATE TABLE made_t {text}")) == "DELTA_OPERATION_NOT_ALLOWED"
+    assert not active.catalog.tableExists("made_t")
+
+
+def test_an_external_table(active: SparkSession, tmp_path: Path) -> None:
+    active.sql(f"CREATE EXTERNAL TABLE made_t (id INT) USING delta LOCATION '{tmp_path / 't'}'")
+    assert told(active, "made_t") == ("CREATE TABLE", "false")
+    active.sql("DROP TABLE made_t")
+    assert (tmp_path / "t" / "_delta_log").exists()
+    active.sql(f"CREATE EXTERNAL TABLE made_t USING delta LOCATION '{tmp_path / 'u'}' AS SELECT 1 AS id")
+    assert [tuple(row) for row in active.table("made_t").collect()] == [(1,)]
+    assert condition(lambda: active.sql("CREATE EXTERNAL TABLE made_u (id INT) USING delta")) == "DELTA_OPERATION_NOT_ALLOWED"
+
+
+def test_a_table_made_by_the_catalog(active: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
+    made = active.catalog.createTable("made_t", source="delta", schema=rows.schema, description="why")
+    assert (made.schema, made.collect()) == (rows.schema, [])
+    assert told(active, "made_t") == ("CREATE TABLE", "true")
+    assert active.sql("DESCRIBE DETAIL made_t").first().description == "why"
+    rows.write.insertInto("made_t")
+    assert active.table("made_t").count() == 3
+    rows.write.format("delta").save(str(tmp_path / "u"))
+    found = active.catalog.createTable("default.made_u", str(tmp_path / "u"), "Delta")
+    assert (found.count(), told(active, "made_u")[1]) == (3, None)
+    again = condition(lambda: active.catalog.createTable("made_t", source="delta", schema=rows.schema))
+    assert again == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    other = condition(lambda: active.catalog.createTable("made_v", str(tmp_path / "u"), "delta", schema=active.range(1).schema))
+    assert other == "DELTA_CREATE_TABLE_SCHEME_MISMATCH"
+    assert condition(lambda: active.catalog.createTable("made_v", source="delta", foo="bar")) == "DELTA_OPERATION_NOT_ALLOWED"
+    assert active.catalog.createTable("made_w", source="parquet", schema=rows.schema).count() == 0

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.catalog import Column, Table
+from pyspark.sql.types import StructType
 
+from deltamerge.activation.reader import table_of_session
 from deltamerge.activation.sessions import Scope, scope_of
+from deltamerge.commands.table.create import Creation
+from deltamerge.commands.table.create_named import CreateNamed, create_named
+from deltamerge.commands.table.definition import NO_COLUMNS, TableDefinition
 from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
 from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
 from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.schema import table_schema
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.text import name_parts_of
+from deltamerge.statements.clauses import not_allowed
 from deltamerge.statements.table.cache import CacheTable, Refresh, newest_frame
 from deltamerge.statements.table.describe import table_columns
 
@@ -101,7 +109,49 @@ def _refresh(spark: Session, name: tuple[str, ...]) -> tuple[None] | None:
     return None if Refresh(name).run(spark) is None else (None,)
 
 
+def _creating(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """`createTable`: a Delta table where that is said, all others by Spark."""
+
+    @functools.wraps(plain)
+    def createTable(
+        self: Any,
+        tableName: str,
+        path: str | None = None,
+        source: str | None = None,
+        schema: StructType | None = None,
+        description: str | None = None,
+        **options: str,
+    ) -> DataFrame:
+        spark = self._sparkSession
+        is_text = isinstance(tableName, str) and isinstance(source, str)
+        if not is_text or source.lower() != "delta" or scope_of(spark) is not Scope.ALL:  # type: ignore[union-attr]
+            found: DataFrame = plain(self, tableName, path, source, schema, description, **options)
+            return found
+        return _created(spark, tableName, path, schema, description, options)
+
+    return createTable
+
+
+@catchable
+def _created(
+    spark: Session,
+    name: str,
+    path: str | None,
+    schema: StructType | None,
+    description: str | None,
+    options: Mapping[str, str],
+) -> DataFrame:
+    if options:
+        raise not_allowed(
+            f"The options {', '.join(options)} of createTable", "Give properties by CREATE TABLE .. TBLPROPERTIES (..)."
+        )
+    definition = TableDefinition(NO_COLUMNS if schema is None else table_schema(schema), comment=description)
+    create_named(spark, CreateNamed(name_parts_of(name) or (name,), Creation.CREATE, definition, path))
+    return table_of_session(spark, name)
+
+
 METHODS = {
+    "createTable": _creating,
     "tableExists": _answering(_exists),
     "listColumns": _answering(_columns),
     "getTable": _answering(_table),

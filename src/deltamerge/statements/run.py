@@ -36,7 +36,7 @@ from deltamerge.statements.statement import Parser, Statement
 from deltamerge.statements.table.alter import parse_alter_table, parse_comment, parse_show_properties
 from deltamerge.statements.table.cache import parse_cache, parse_refresh, parse_uncache
 from deltamerge.statements.table.convert import parse_convert
-from deltamerge.statements.table.create import parser_of
+from deltamerge.statements.table.create import parse_external, parser_of
 from deltamerge.statements.table.describe import parse_describe, parse_show_columns, parse_show_partitions
 from deltamerge.statements.table.detail import parse_detail, parse_history
 from deltamerge.statements.table.drop import parse_drop, parse_truncate
@@ -57,6 +57,7 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("GENERATE",): parse_generate,
     ("CONVERT", "TO", "DELTA"): parse_convert,
     ("CREATE", "TABLE"): parser_of(Creation.CREATE),
+    ("CREATE", "EXTERNAL", "TABLE"): parse_external,
     **TEMP_VIEWS,
     ("CREATE", "OR", "REPLACE", "TABLE"): parser_of(Creation.CREATE_OR_REPLACE),
     ("REPLACE", "TABLE"): parser_of(Creation.REPLACE),

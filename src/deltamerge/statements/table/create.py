@@ -11,7 +11,6 @@ from deltamerge.spark.read.catalog import is_path
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import no_rows
-from deltamerge.spark.session.settings import setting
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.statements.clauses import (
     ColumnText,
@@ -25,9 +24,9 @@ from deltamerge.statements.clauses import (
 )
 from deltamerge.statements.statement import Parser, Statement
 from deltamerge.statements.table.clone import parse_clone
+from deltamerge.statements.table.create_like import left_to_delta, parse_like
 
-_CATALOG = "spark.sql.catalog.spark_catalog"
-_FOREIGN = ("CLUSTERED", "SORTED", "SKEWED", "STORED", "ROW", "OPTIONS", "DEFAULT", "LIKE", "WITH")
+_FOREIGN = ("CLUSTERED", "SORTED", "SKEWED", "STORED", "ROW", "OPTIONS", "DEFAULT", "WITH")
 _QUERIES = ("AS", "SELECT", "WITH", "TABLE", "VALUES", "FROM", "(")
 
 
@@ -44,7 +43,7 @@ class CreateTableStatement:
 
     def run(self, spark: Session) -> Frame | None:
         """Make the table. Where delta-spark is the catalog, tables by name are made by it."""
-        if not is_path(self.name) and "DeltaCatalog" in setting(spark, _CATALOG, ""):
+        if left_to_delta(spark, self.name):
             return None
         definition = replace(self.definition, columns=columns_of(list(self.columns)))
         request = CreateNamed(self.name, self.creation, definition, self.location)
@@ -68,12 +67,22 @@ def parser_of(creation: Creation) -> Parser:
         name = any_name(reader)
         if reader.sees("SHALLOW") and reader.sees("CLONE", 1):
             return parse_clone(reader, name, asked)
+        if reader.sees("LIKE") and not creation.replaces:
+            return parse_like(reader, name, asked)
         format = _format(reader)
         if format != "DELTA" and (format or not is_path(name)):
             return None
         return _statement(reader, CreateTableStatement(name, asked))
 
     return parse
+
+
+def parse_external(reader: Reader) -> Statement | None:
+    """What follows `CREATE EXTERNAL TABLE`; None for a table of another format. Raises ParseError, AnalysisError."""
+    found = parser_of(Creation.CREATE)(reader)
+    if isinstance(found, CreateTableStatement) and found.location is None and not is_path(found.name):
+        raise not_allowed("CREATE EXTERNAL TABLE without LOCATION", "Say where it lies: LOCATION '..'; or leave EXTERNAL out.")
+    return found
 
 
 def _format(reader: Reader) -> str:
