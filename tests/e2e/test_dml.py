@@ -96,3 +96,24 @@ def test_a_delete_evaluates_no_source(spark: SparkSession, table: DeltaTable) ->
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(group)) <= 3
+
+
+def test_a_plan_in_words_runs_nothing(spark: SparkSession, table: DeltaTable, tmp_path: Path) -> None:
+    name = f"delta.`{tmp_path / 't'}`"
+    for statement, verb in (
+        (f"DELETE FROM {name} t WHERE t.id < 3", "DELETE FROM"),
+        (f"UPDATE {name} SET name = 'x' WHERE p = 1", "UPDATE"),
+    ):
+        (row,) = deltamerge.sql(spark, f"EXPLAIN {statement}").collect()
+        assert row.plan.startswith(f"{verb} {tmp_path / 't'}, version 0\n")
+        assert "plan:" in row.plan
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        deltamerge.sql(spark, f"EXPLAIN DELETE FROM {name} WHERE nix = 1")
+    assert len(ids(table)) == 10
+    assert table.history().count() == 1
+
+
+def test_a_plan_of_another_formats_table_is_sparks(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(3).write.parquet(str(tmp_path / "p"))
+    (row,) = deltamerge.sql(spark, f"EXPLAIN SELECT * FROM parquet.`{tmp_path / 'p'}`").collect()
+    assert "Physical Plan" in row.plan

@@ -17,10 +17,11 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import Operation, commit_outcome
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing, merge
+from deltamerge.merge.run import explained
 from deltamerge.merge.statement.clauses import Action, Assignment, Clause, ClauseKind, MergeSpec
 from deltamerge.progress.operation import begin
 from deltamerge.spark.expressions.expression import Expression, from_user
-from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import author
 from deltamerge.spark.source.evaluate import single_row
@@ -46,17 +47,30 @@ def update_rows(
     return _run(spark, table, Clause(ClauseKind.MATCHED, Action.UPDATE, assignments=assignments), condition, name, read)
 
 
-def _run(
+def explain_delete(spark: Session, table: DeltaLog, condition: Expression | None, name: tuple[str, ...] = ()) -> str:
+    """How rows would be deleted, by what is known without a job; the rest is as in `delete_rows`."""
+    return _explained(spark, table, Clause(ClauseKind.MATCHED, Action.DELETE), condition, name)
+
+
+def explain_update(
     spark: Session,
     table: DeltaLog,
-    clause: Clause,
+    assignments: tuple[Assignment, ...],
     condition: Expression | None,
-    name: tuple[str, ...],
-    read: FrameRead | None = None,
-) -> Mapping[str, int]:
-    source = single_row(spark)
-    spec = MergeSpec(
-        source.frame,
+    name: tuple[str, ...] = (),
+) -> str:
+    """How rows would be updated, by what is known without a job; the rest is as in `update_rows`."""
+    return _explained(spark, table, Clause(ClauseKind.MATCHED, Action.UPDATE, assignments=assignments), condition, name)
+
+
+def _explained(spark: Session, table: DeltaLog, clause: Clause, condition: Expression | None, name: tuple[str, ...]) -> str:
+    with _as_outside_of_merges():
+        return str(explained(spark, table, _spec(single_row(spark).frame, clause, condition, name, None)))
+
+
+def _spec(frame: Frame, clause: Clause, condition: Expression | None, name: tuple[str, ...], read: FrameRead | None) -> MergeSpec:
+    return MergeSpec(
+        frame,
         condition or from_user("true"),
         (clause,),
         name,
@@ -66,6 +80,18 @@ def _run(
         source_read=read,
         statement=clause.action.name,
     )
+
+
+def _run(
+    spark: Session,
+    table: DeltaLog,
+    clause: Clause,
+    condition: Expression | None,
+    name: tuple[str, ...],
+    read: FrameRead | None = None,
+) -> Mapping[str, int]:
+    source = single_row(spark)
+    spec = _spec(source.frame, clause, condition, name, read)
     parameters = {"predicate": json.dumps([] if condition is None else [condition.text])}
 
     def finish(outcome: MergeOutcome, timing: Timing) -> tuple[Mapping[str, int], Committed | None]:

@@ -9,6 +9,8 @@ from deltamerge.merge.plan.physical import PhysicalPlan
 from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.protocol.values.predicate import ALWAYS
 
+_VERBS = {"MERGE": "MERGE INTO", "DELETE": "DELETE FROM", "UPDATE": "UPDATE"}
+
 
 def explain(logical: LogicalPlan, physical: PhysicalPlan, files: FileFacts) -> Explanation:
     """The plan in words, a fact a line."""
@@ -19,10 +21,11 @@ def explain(logical: LogicalPlan, physical: PhysicalPlan, files: FileFacts) -> E
         f"WHEN {clause.kind.value}{f' AND {clause.condition.text}' if clause.condition else ''} THEN {clause.action.name}"
         for clause in resolved.clauses
     ]
-    lines = [f"MERGE INTO {about}", *map(_line, facts), *(f"  {clause}" for clause in clauses), *map(_line, notes)]
+    verb = _VERBS[resolved.spec.statement]
+    lines = [f"{verb} {about}", *map(_line, facts), *(f"  {clause}" for clause in clauses), *map(_line, notes)]
     lines += [f"  {'plan:' if not number else '':18} {line}" for number, line in enumerate(physical.lines())]
     tree = Tree("Clauses", tuple(map(Node, clauses)))
-    return Explanation("\n".join(lines), Page("MERGE INTO", about, (Pairs("Facts", (*facts, *notes)), tree, plan_view(physical))))
+    return Explanation("\n".join(lines), Page(verb, about, (Pairs("Facts", (*facts, *notes)), tree, plan_view(physical))))
 
 
 def _facts(logical: LogicalPlan, files: FileFacts) -> list[tuple[str, str]]:

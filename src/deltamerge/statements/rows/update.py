@@ -5,9 +5,9 @@ Source: Spark's grammar, `updateTable`; delta-spark's UpdateCommand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from deltamerge.commands.rows.dml import update_rows
+from deltamerge.commands.rows.dml import explain_update, update_rows
 from deltamerge.merge.sql import assignments_of
 from deltamerge.merge.statement.parse import set_list
 from deltamerge.spark.expressions.expression import Expression
@@ -21,15 +21,16 @@ from deltamerge.statements.target import Target, target_of
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """UPDATE by columns and the texts of their values, None for DEFAULT; `ctes` begins with WITH."""
+    """UPDATE by columns and the texts of their values, None for DEFAULT; as `Delete`."""
 
     target: Target
     assignments: tuple[tuple[str, str | None], ...]
     condition: str | None
     ctes: str = ""
+    explains: bool = False
 
     def run(self, spark: Session) -> Frame | None:
-        """One row, num_affected_rows; None where the table is no Delta table."""
+        """One row, num_affected_rows, or the plan; None where the table is no Delta table."""
         found = self.target.opened(spark)
         if found is None:
             return None
@@ -40,6 +41,8 @@ class Update:
 
             condition = None if self.condition is None else ready(self.condition)
             assignments = assignments_of(self.assignments, ready)
+            if self.explains:
+                return one_row(spark, {"plan": explain_update(spark, found.log, assignments, condition, found.qualifier)})
             read = views.read_of(found.log.store)
             metrics = update_rows(spark, found.log, assignments, condition, found.qualifier, read)
         show_newest(spark, found.named, found.log)
@@ -56,3 +59,8 @@ def parse_update(reader: Reader, ctes: str = "") -> Update:
     condition = reader.expression() if reader.take("WHERE") else None
     reader.end()
     return Update(target, assignments, condition, ctes)
+
+
+def parse_explain_update(reader: Reader) -> Update:
+    """What follows EXPLAIN UPDATE. Raises ParseError."""
+    return replace(parse_update(reader), explains=True)
