@@ -87,6 +87,8 @@ class Budgets:
     sorted_bytes: int = 256 * _MB  # of rows that a task lays out by columns in memory
     open_partitions_bytes: int = 256 * _MB  # of rows that wait in the writers of all partitions
 
+    retry_wait_ms: int = 100  # at most, before a merge runs again after a conflict; twice that after the next one
+    longest_retry_wait_ms: int = 5_000
     lost_sources: int = 3  # times that a source is evaluated before its loss is an error
 
 

@@ -112,4 +112,11 @@ STORAGE = (
         "        except _TAKEN:\n            return False\n",
         "storage/test_conditional_create.py",
     ),
+    Break(
+        "what a killed write leaves of a data file is hidden from VACUUM",
+        "storage/local.py",
+        "'' if is_data else '.'",
+        "'.'",
+        "storage/test_local.py",
+    ),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from deltamerge.budgets import Budgets, current_budgets
-from deltamerge.errors import DeltaMergeError, ExecutionError, SourceLostError
+from deltamerge.errors import DeltaMergeError, SourceLostError
 from deltamerge.log.commit.unread import check_unread
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
@@ -36,6 +36,7 @@ from deltamerge.merge.settings import (
     within_settings,
 )
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
+from deltamerge.merge.tries import first_tries
 from deltamerge.progress.operation import begin
 from deltamerge.spark.read.unread import all_read, frame_read
 from deltamerge.spark.session.delta_check import check_delta
@@ -91,7 +92,7 @@ def merge(
         budgets = within_settings(spark, current_budgets())
         if source is None:
             spec = _with_reading(spec, table)
-        given, rereads, tries = source, None, _Tries(retries_of(spark, spec), budgets.lost_sources)
+        given, rereads, tries = source, None, first_tries(retries_of(spark, spec), budgets)
         while True:
             snapshot = table.snapshot()
             if _was_merged(spec, snapshot):
@@ -126,6 +127,7 @@ def merge(
                 source = given if isinstance(error, SourceLostError) else source
                 log.info("%s: running again: %s", table.store.url, error.detail)
                 begin(f"running again after {error.condition}")
+                time.sleep(tries.pause)
         if sample is None:
             forget_transaction(spark)
         return done
@@ -190,29 +192,6 @@ def _at_time(spark: Session, logical: LogicalPlan, micros: int | None) -> Logica
         return logical
     resolved = at_time(spark, logical.resolved, micros)
     return replace(logical, resolved=resolved, program=compile_clauses(resolved))
-
-
-@dataclass(frozen=True)
-class _Tries:
-    """How often the line may run again: for conflicts, and for rows of a materialized source that are lost."""
-
-    conflicts: int
-    losses: int
-
-    def after(self, error: DeltaMergeError) -> _Tries:
-        """What is left after an error; raises the error when it is nothing, or running again does not help."""
-        if isinstance(error, SourceLostError):
-            if self.losses > 1:
-                return replace(self, losses=self.losses - 1)
-            raise ExecutionError(
-                "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY",
-                f"Keeping the source of the MERGE statement materialized has failed repeatedly, "
-                f"{current_budgets().lost_sources} times: {error.detail}",
-                hint="Keep executors alive while the merge runs, or write the source to a table and merge that.",
-            ) from error
-        if not error.runs_again or not self.conflicts:
-            raise error
-        return replace(self, conflicts=self.conflicts - 1)
 
 
 def _with_reading(spec: MergeSpec, table: DeltaLog) -> MergeSpec:

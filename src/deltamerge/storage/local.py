@@ -77,7 +77,7 @@ class LocalStore:
 
     def put(self, name: str, data: bytes) -> None:
         target = self._root / name
-        with _Temporary(target, data, self._synced) as temporary:
+        with _Temporary(target, data, self._synced, _is_data(name)) as temporary:
             os.replace(temporary, target)
             # Hadoop keeps a checksum beside a file and refuses a file that no longer fits it.
             (target.parent / f".{target.name}.crc").unlink(missing_ok=True)
@@ -166,6 +166,11 @@ class LocalStore:
         return gone
 
 
+def _is_data(name: str) -> bool:
+    """Whether a file lies among the table's data, not in a folder whose every visible file is taken for one of its own."""
+    return not name.startswith((".", "_"))
+
+
 def _info(name: str, stat: os.stat_result) -> ObjectInfo:
     etag = f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}"
     return ObjectInfo(name, stat.st_size, stat.st_mtime_ns // 1_000_000, etag)
@@ -193,13 +198,16 @@ def _not_linked(name: str, target: Path, error: OSError) -> Exception:
 
 
 class _Temporary:
-    """A synced file with `data` beside `target`, gone again on leaving; OS errors come out named."""
+    """A synced file with `data` beside `target`, gone again on leaving; OS errors come out named.
 
-    def __init__(self, target: Path, data: bytes, synced: bool) -> None:
+    A process that is killed leaves it. That of a data file (`is_data`) is not hidden, so that VACUUM finds it.
+    """
+
+    def __init__(self, target: Path, data: bytes, synced: bool, is_data: bool = False) -> None:
         self._target = target
         self._data = data
         self._synced = synced
-        self._path = target.parent / f".{target.name}.{uuid.uuid4()}.tmp"
+        self._path = target.parent / f"{'' if is_data else '.'}{target.name}.{uuid.uuid4()}.tmp"
 
     def __enter__(self) -> Path:
         try:

@@ -1,0 +1,49 @@
+"""How often a merge may run again, and how long it waits before that. Must not run anything."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+from deltamerge.budgets import Budgets
+from deltamerge.errors import DeltaMergeError, ExecutionError, SourceLostError
+
+
+@dataclass(frozen=True)
+class Tries:
+    """How often the line may run again: after `conflicts`, and after `losses` of rows of a materialized source.
+
+    After a conflict it waits `pause` seconds: a random time, whose limit doubles with each conflict in a row. Writers that have
+    collided once would else collide again at the same moment.
+    """
+
+    conflicts: int
+    losses: int
+    budgets: Budgets
+    collisions: int = 0
+    pause: float = 0.0
+
+    def after(self, error: DeltaMergeError) -> Tries:
+        """What is left after an error; raises the error when it is nothing, or running again does not help."""
+        if isinstance(error, SourceLostError):
+            if self.losses > 1:
+                return replace(self, losses=self.losses - 1, pause=0.0)
+            raise ExecutionError(
+                "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY",
+                f"Keeping the source of the MERGE statement materialized has failed repeatedly, "
+                f"{self.budgets.lost_sources} times: {error.detail}",
+                hint="Keep executors alive while the merge runs, or write the source to a table and merge that.",
+            ) from error
+        if not error.runs_again or not self.conflicts:
+            raise error
+        collisions = self.collisions + 1
+        return replace(self, conflicts=self.conflicts - 1, collisions=collisions, pause=self._pause(collisions))
+
+    def _pause(self, collisions: int) -> float:
+        limit = min(self.budgets.retry_wait_ms << min(collisions - 1, 30), self.budgets.longest_retry_wait_ms)
+        return random.uniform(0, limit / 1000)
+
+
+def first_tries(conflicts: int, budgets: Budgets) -> Tries:
+    """The tries of a merge that has not run yet."""
+    return Tries(conflicts, budgets.lost_sources, budgets)
