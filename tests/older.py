@@ -30,6 +30,7 @@ _CALENDARS = "files with old dates and an unknown calendar are read as its setti
 NEWER = {
     "test_stream_source": "it has no data sources in Python",
     "test_variants": "it has no VARIANT",
+    "test_collations": "it has no collations",
     "test_lexer": "its parser is not where the test looks for it",
     "test_a_large_source_that_fails_says_so_in_this_librarys_terms": "it says no condition of a failed cast in a job",
     "test_files_that_can_t_be_read_fail_as_in_spark": "it says no condition of a file that is gone",

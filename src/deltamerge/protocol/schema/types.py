@@ -217,10 +217,10 @@ def schema_json(schema: StructType) -> str:
 
 
 def type_value(type: DataType) -> Any:
-    """The JSON value of a type."""
+    """The JSON value of a type, which shares no object with it: PySpark changes the collations in the metadata that it reads."""
     if isinstance(type, StructType):
         fields = [
-            {"name": f.name, "type": type_value(f.type), "nullable": f.nullable, "metadata": dict(f.metadata)}
+            {"name": f.name, "type": type_value(f.type), "nullable": f.nullable, "metadata": _copied(f.metadata)}
             for f in type.fields
         ]
         return {"type": "struct", "fields": fields}
@@ -234,6 +234,13 @@ def type_value(type: DataType) -> Any:
             "valueContainsNull": type.value_contains_null,
         }
     return type.name
+
+
+def _copied(value: Any) -> Any:
+    """A JSON value as one of its own."""
+    if isinstance(value, Mapping):
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _parse_type(value: Any) -> DataType:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema.types import StructType, arrow_schema
+from deltamerge.spark.expressions.column_types import column_types
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.suggestions import close_functions, close_tables
 from deltamerge.spark.expressions.unresolved import Sight, hint_of_hidden, unresolved
@@ -111,9 +112,7 @@ def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -
     computed = [check.expression.column.isNull() for check in values if not name_parts(check.expression.tree)]
     if computed:
         frame = frame.where(F.array(*computed).isNotNull())  # no aggregate, window function or generator gets through
-    columns = [check.expression.column.alias(f"c{number}") for number, check in enumerate(values)]
-    fields = frame.select(F.lit(1).alias("one"), *columns).schema.fields
-    return [field.dataType for field in fields[1:]]
+    return column_types(frame, [check.expression.column for check in values])
 
 
 def _refuse_stars(frame: Frame, values: Sequence[Column]) -> None:

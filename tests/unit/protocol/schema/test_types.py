@@ -23,6 +23,7 @@ from deltamerge.protocol.schema.types import (
     check_supported,
     parse_schema,
     schema_json,
+    type_value,
     without_void,
 )
 
@@ -273,3 +274,11 @@ def test_a_schema_that_is_nested_too_deeply_is_named() -> None:
     text = '{"type":"array","elementType":' * 50_000
     with pytest.raises(CorruptTableError, match="nested too deeply"):
         parse_schema(text)
+
+
+def test_the_json_value_of_a_type_shares_nothing_with_it() -> None:
+    """PySpark changes the collations that it reads: a schema that was given to it twice failed."""
+    field = StructField("s", PrimitiveType("string"), metadata={"__COLLATIONS": {"s": "icu.UNICODE_CI"}, "x": [{"y": 1}]})
+    value = type_value(StructType((field,)))
+    value["fields"][0]["metadata"]["__COLLATIONS"]["s"] = value["fields"][0]["metadata"]["x"][0]["y"] = "other"
+    assert field.metadata == {"__COLLATIONS": {"s": "icu.UNICODE_CI"}, "x": [{"y": 1}]}
