@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -275,3 +277,20 @@ def test_a_table_made_by_the_catalog(active: SparkSession, rows: DataFrame, tmp_
     assert other == "DELTA_CREATE_TABLE_SCHEME_MISMATCH"
     assert condition(lambda: active.catalog.createTable("made_v", source="delta", foo="bar")) == "DELTA_OPERATION_NOT_ALLOWED"
     assert active.catalog.createTable("made_w", source="parquet", schema=rows.schema).count() == 0
+
+
+def test_tables_made_at_once_have_their_own_columns(active: SparkSession) -> None:
+    """In the catalog, too: what SHOW TABLE EXTENDED shows of a table is what another session, or Hive, sees of it."""
+
+    def make(thread: int) -> None:
+        for number in range(6):
+            name = f"{thread}_{number}"
+            active.sql(f"CREATE TABLE made_{name} USING delta AS SELECT {number} AS n_{name}, 'a' AS {'abc'[thread]}")
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(make, range(3)))
+    for row in active.sql("SHOW TABLE EXTENDED LIKE 'made_*'").collect():
+        name = row.tableName.removeprefix("made_")
+        columns = [f"n_{name}", "abc"[int(name[0])]]
+        assert active.table(row.tableName).columns == columns
+        assert re.findall(r"\|-- (\w+):", row.information) == columns

@@ -14,7 +14,7 @@ from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.evolution import nullable
 from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.read.catalog import NamedTable, delta_named, listed_table, sql_name
-from deltamerge.spark.read.register import register, registrar, unregister, whole_name
+from deltamerge.spark.read.register import Registrar, register, registrar, unregister, whole_name
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.plain import plain_sql, plain_table
 from deltamerge.spark.session.schema import from_spark
@@ -36,7 +36,7 @@ class ConvertTarget:
     partitions: StructType | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     is_delta: bool = False
-    by: Session | None = None
+    by: Registrar | None = None
 
 
 def convert_target(spark: Session, name: Sequence[str], partitions: StructType | None) -> ConvertTarget:
@@ -57,8 +57,8 @@ def convert_target(spark: Session, name: Sequence[str], partitions: StructType |
 def listed_as_delta(spark: Session, target: ConvertTarget) -> None:
     """Have the catalog list a converted table as one of Delta's. The user's session forgets what it knows of the other format."""
     assert target.by is not None
-    unregister(spark, target.name)
-    register(target.by, target.name, target.location)
+    unregister(Registrar(spark), target.name)
+    register(target.by, target.name, location=target.location)
 
 
 def _folder(format: str, path: str, partitions: StructType | None) -> ConvertTarget:
@@ -107,7 +107,7 @@ def _named(spark: Session, name: tuple[str, ...], partitions: StructType | None)
             parameters={"catalogPartitionSchema": _shown(columns), "userPartitionSchema": _shown(partitions)},
             hint="Leave the partition schema out, so that it is chosen from the catalog.",
         )
-    by = registrar(spark, StructType(()))
+    by = registrar(spark)
     return ConvertTarget(listed.location, whole, columns, properties, by=by)
 
 

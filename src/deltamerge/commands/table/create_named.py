@@ -116,13 +116,13 @@ def made_by_name(
     It is the catalog's own, which deletes its folder with it, unless somebody says where it lies or a table lies there already.
     The catalog takes it as its own only while the folder is empty: before `make`. Raises AnalysisError, and what `make` raises.
     """
-    by, log = registrar(spark, columns), open_table(spark, location or default_location(spark, name))
-    if location is not None or by is spark or log.exists():  # where Spark knows the format, its catalog may write the table
+    by, log = registrar(spark), open_table(spark, location or default_location(spark, name))
+    if location is not None or not by.is_told or log.exists():  # where Spark knows the format, its catalog may write the table
         done = make(log, False)
-        register(by, name, location or log.store.url)
+        register(by, name, columns, location or log.store.url)
         return log, done
     check_empty(log)
-    register(by, name)
+    register(by, name, columns)
     try:
         return log, make(log, True)
     except BaseException:

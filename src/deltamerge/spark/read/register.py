@@ -7,6 +7,8 @@ of this name that does nothing: who reads the table by its name asks this librar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
@@ -25,7 +27,18 @@ from deltamerge.spark.session.schema import nullable_schema
 
 # On Spark Connect each takes a request to make, and has to be closed.
 _OTHERS: WeakKeyDictionary[Session, Session] = WeakKeyDictionary()
+# That session knows one format at a time: what it is told of the columns of one thread's table is not for another thread's.
+_TELLING = Lock()
+_NO_COLUMNS = StructType(())
 _HINT = "Give the table's location and use it by its path, as delta.`path`."
+
+
+@dataclass(frozen=True, slots=True)
+class Registrar:
+    """The session by which the catalog takes Delta tables; whether this library tells it what the format is."""
+
+    session: Session
+    is_told: bool = False
 
 
 def whole_name(spark: Session, name: Sequence[str]) -> tuple[str, ...]:
@@ -66,52 +79,74 @@ def default_location(spark: Session, name: Sequence[str]) -> str:
     return f"{path.rstrip('/')}/{table.lower()}"
 
 
-def registrar(spark: Session, schema: StructType) -> Session:
-    """The session by which the catalog takes a Delta table of this schema. Raises AnalysisError where there is none."""
+def registrar(spark: Session) -> Registrar:
+    """Who has the catalog take Delta tables. Raises AnalysisError where there is no such session."""
     try:
         with asking(spark):
             plain_reader(spark).format("delta").load("/").schema  # noqa: B018 - a Connect client analyses only when asked
     except AnalysisError as error:
-        return _knowing(spark, nullable_schema(schema)) if error.condition == NO_SOURCE else spark
+        return Registrar(_knowing(spark), is_told=True) if error.condition == NO_SOURCE else Registrar(spark)
     except DeltaMergeError:
         pass
-    return spark
+    return Registrar(spark)
 
 
-def register(by: Session, name: Sequence[str], location: str | None = None) -> None:
+def register(by: Registrar, name: Sequence[str], columns: StructType = _NO_COLUMNS, location: str | None = None) -> None:
     """Have the catalog list the Delta table at `location` under a name with its database, as one that is not its own to delete.
 
-    Without a location it is the catalog's own, in an empty folder that it makes. Raises AnalysisError for a name that it does not
-    take.
+    Without a location it is the catalog's own, in an empty folder that it makes. A session that knows the format by itself finds
+    the columns by itself. Raises AnalysisError for a name that it does not take.
     """
     place = "" if location is None else f" LOCATION '{_escaped(location)}'"
-    with asking(by):
-        plain_sql(by, f"CREATE TABLE {sql_name(name)} USING delta{place}")
+    with _TELLING, asking(by.session):
+        if by.is_told:
+            _tell(by.session, columns)
+        plain_sql(by.session, f"CREATE TABLE {sql_name(name)} USING delta{place}")
 
 
-def unregister(by: Session, name: Sequence[str], purges: bool = False) -> None:
+def unregister(by: Registrar, name: Sequence[str], purges: bool = False) -> None:
     """Have the catalog forget a Delta table by its name with its database, and delete its folder if that is its own.
 
     Raises AnalysisError.
     """
-    with asking(by):
-        plain_sql(by, f"DROP TABLE {sql_name(name)}{' PURGE' if purges else ''}")
+    with asking(by.session):
+        plain_sql(by.session, f"DROP TABLE {sql_name(name)}{' PURGE' if purges else ''}")
 
 
-def rename(by: Session, name: Sequence[str], other: Sequence[str]) -> None:
+def rename(by: Registrar, name: Sequence[str], other: Sequence[str]) -> None:
     """Have the catalog list a Delta table under another name, and move its folder if that is its own. Raises AnalysisError."""
-    with asking(by):
-        plain_sql(by, f"ALTER TABLE {sql_name(name)} RENAME TO {sql_name(other)}")
+    with asking(by.session):
+        plain_sql(by.session, f"ALTER TABLE {sql_name(name)} RENAME TO {sql_name(other)}")
 
 
 def _escaped(location: str) -> str:
     return location.replace("\\", "\\\\").replace("'", "\\'")
 
 
-def _knowing(spark: Session, columns: T.StructType) -> Session:
+def _knowing(spark: Session) -> Session:
     """A session with the same catalog that knows a format called delta."""
     refuse_older("A Delta table in the catalog of a Spark without delta-spark's JAR", f"{_HINT} Or use PySpark 4.0 or later.")
+    with _TELLING:
+        if spark in _OTHERS:
+            return _OTHERS[spark]
+        try:
+            other = another_session(spark)
+        except AttributeError as error:
+            raise AnalysisError(
+                NO_SOURCE,
+                "The catalog of this session takes no Delta tables: its Spark does not know the format.",
+                hint=f"{_HINT} deltamerge.activate(spark) tells Spark of the format.",
+            ) from error
+        _tell(other, _NO_COLUMNS)
+        _OTHERS[spark] = other
+        return other
+
+
+def _tell(other: Session, columns: StructType) -> None:
+    """Tell a session of a format called delta, whose tables have these columns."""
     from pyspark.sql.datasource import DataSource  # an older PySpark has none
+
+    found = nullable_schema(columns)
 
     class Delta(DataSource):  # within a function, so that it is sent by value
         @classmethod
@@ -119,16 +154,6 @@ def _knowing(spark: Session, columns: T.StructType) -> Session:
             return "delta"
 
         def schema(self) -> T.StructType:
-            return columns
+            return found
 
-    try:
-        other = _OTHERS[spark] if spark in _OTHERS else another_session(spark)
-    except AttributeError as error:
-        raise AnalysisError(
-            NO_SOURCE,
-            "The catalog of this session takes no Delta tables: its Spark does not know the format.",
-            hint=f"{_HINT} deltamerge.activate(spark) tells Spark of the format.",
-        ) from error
     other.dataSource.register(Delta)
-    _OTHERS[spark] = other
-    return other

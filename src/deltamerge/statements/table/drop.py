@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from deltamerge.commands.rows.dml import delete_rows
 from deltamerge.errors import AnalysisError
-from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, sql_name
 from deltamerge.spark.read.register import registrar, rename, unregister, whole_name
 from deltamerge.spark.session.frames import Frame, Session
@@ -31,7 +30,7 @@ class DropTable:
         found = _listed(spark, self.name, "DROP TABLE", "Delete the folder, or empty the table: DELETE FROM, then VACUUM.")
         if found is None:
             return None
-        unregister(registrar(spark, StructType(())), whole_name(spark, found.name), self.purges)
+        unregister(registrar(spark), whole_name(spark, found.name), self.purges)
         return no_rows(spark)
 
 
@@ -47,7 +46,7 @@ class RenameTable:
         found = _listed(spark, self.name, "ALTER TABLE .. RENAME TO", "Move the folder: the table's name is its path.")
         if found is None:
             return None
-        rename(registrar(spark, StructType(())), whole_name(spark, found.name), self.other)
+        rename(registrar(spark), whole_name(spark, found.name), self.other)
         return no_rows(spark)
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import re
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from dbt.adapters.spark.connections import SparkConnectionWrapper
@@ -18,9 +16,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 import deltamerge
 
 _LOCK = threading.Lock()
-# Two tables that are made at once in one Spark session can get one another's columns in the metastore.
-_MAKING = threading.Lock()
-_MAKES_TABLE = re.compile(r"\bcreate\s+(or\s+replace\s+)?table\b", re.IGNORECASE)
 _sessions: list[SparkSession] = []
 
 
@@ -60,8 +55,7 @@ class SessionHandle(SparkConnectionWrapper):
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
         text = sql.strip().removesuffix(";")
         self._rows = None
-        with _MAKING if _MAKES_TABLE.search(text) else nullcontext():
-            self._frame = self._spark.sql(text, [parameter(value) for value in bindings]) if bindings else self._spark.sql(text)
+        self._frame = self._spark.sql(text, [parameter(value) for value in bindings]) if bindings else self._spark.sql(text)
 
     @property
     def description(self) -> list[tuple[str, Any, None, None, None, None, bool]]:
