@@ -11,16 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from deltamerge.spark.pyspark.older import IS_OLDER, arrow_frame, arrow_rows, struct_of
 from deltamerge.spark.session import rows
-from deltamerge.spark.session.older import IS_OLDER, arrow_frame, arrow_rows, struct_of
 
 # What PySpark 3.5 cannot import of the tests, as its reason says.
 UNREADABLE = {
     "e2e/test_quiet.py": "it has no logger",
-    "unit/spark/session/test_quiet.py": "it has no logger",
+    "unit/spark/pyspark/test_quiet.py": "it has no logger",
     "unit/activation/test_conditions.py": "its Connect client is another one",
     "unit/spark/plans/test_aliases.py": "its Connect client is another one",
-    "unit/spark/session/test_adapter.py": "its Connect client is another one",
+    "unit/spark/pyspark/test_adapter.py": "its Connect client is another one",
 }
 if not IS_OLDER:
     UNREADABLE.clear()

@@ -5,7 +5,7 @@ What is imported is imported when it is first asked for: `import deltamerge` tak
 
 from __future__ import annotations
 
-from deltamerge.spark.session import version as _checked  # noqa: F401 - refuses a PySpark that nothing else can use
+from deltamerge.spark.pyspark import version as _checked  # noqa: F401 - refuses a PySpark that nothing else can use
 
 # isort: split
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from deltamerge.spark.session.adapter import is_connect
-from deltamerge.spark.session.older import refuse_older
+from deltamerge.spark.pyspark.adapter import is_connect
+from deltamerge.spark.pyspark.older import refuse_older
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import deltamerge
 from deltamerge.activation import switch as module
-from deltamerge.spark.session.plain import is_replaced
+from deltamerge.spark.pyspark.plain import is_replaced
 from tests.e2e.catalog import listed
 from tests.e2e.tables import content, make, noted
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
 from deltamerge.activation import reader as module
-from deltamerge.spark.session.plain import plain_reader
+from deltamerge.spark.pyspark.plain import plain_reader
 from deltamerge.tables import DeltaTable
 from tests.e2e.catalog import listed
 from tests.e2e.tables import conf, make, noted

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from deltamerge.budgets import DEFAULTS
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.spark.session.adapter import estimated_bytes
+from deltamerge.spark.pyspark.adapter import estimated_bytes
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.refusals import refused
 from tests.e2e.tables import conf, make, source

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deltamerge.merge.execute import broadcast
-from deltamerge.spark.session.adapter import estimated_bytes
+from deltamerge.spark.pyspark.adapter import estimated_bytes
 from deltamerge.tables import DeltaMergeBuilder
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make, noted, source
 

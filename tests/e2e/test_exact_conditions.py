@@ -23,7 +23,7 @@ from deltamerge.spark.expressions.expression import from_user
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.sql.seen import seen
 from deltamerge.tables import DeltaTable
-from deltamerge.worker.scan.holds import Sides, holds
+from deltamerge.worker.skipping.holds import Sides, holds
 from tests.e2e.tables import conf, content
 
 TYPES = {"a": "bigint", "i": "int", "y": "tinyint", "d": "date", "s": "string", "b": "boolean", "m": "decimal(10,2)"}

@@ -24,7 +24,7 @@ from deltamerge.protocol.values.computed import Value
 from deltamerge.spark.expressions.expression import from_user
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.worker.join.computed import computed_values
-from deltamerge.worker.scan.holds import Sides
+from deltamerge.worker.skipping.holds import Sides
 from tests.e2e.tables import conf, content, make
 
 TYPES = {"a": "bigint", "i": "int", "f": "double", "y": "tinyint", "m": "decimal(10,2)", "s": "string", "b": "boolean"}

@@ -273,6 +273,6 @@ def test_a_connect_server_is_asked_only_where_a_name_hides_a_plan(
     other = spark.createDataFrame([(1, "a")], SCHEMA)
     if not hasattr(other, "_plan"):
         pytest.skip("classic Spark asks nobody")
-    monkeypatch.setattr("deltamerge.spark.session.adapter.analyzed_plan", lambda _: pytest.fail("the server was asked"))
+    monkeypatch.setattr("deltamerge.spark.pyspark.adapter.analyzed_plan", lambda _: pytest.fail("the server was asked"))
     assert version_read(other.where("id = 1").withColumn("n", F.expr("id + 1")).groupBy("p").count(), store) is None
     assert version_read(other.join(frame.alias("f"), "id").where(F.col("f.p") == "a"), store) == 0

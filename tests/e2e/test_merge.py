@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import DeltaMultipleMatchException
-from deltamerge.spark.session.adapter import is_connect
+from deltamerge.spark.pyspark.adapter import is_connect
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import by_delta_rs, content, make, source, version
 

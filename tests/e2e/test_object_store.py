@@ -19,7 +19,7 @@ from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.exceptions import DeltaCommitStateUnknownException, DeltaStorageException
 from deltamerge.log.replay.segment import commit_name
 from deltamerge.log.replay.table import open_log
-from deltamerge.spark.session.adapter import extended_plan
+from deltamerge.spark.pyspark.adapter import extended_plan
 from deltamerge.spark.session.jobs import in_process
 from deltamerge.spark.session.storage import store_settings
 from deltamerge.storage import ObjectInfo, open_store

@@ -13,8 +13,8 @@ from deltamerge.log.replay.table import open_log
 from deltamerge.merge.execute import multiple_matches
 from deltamerge.merge.report import MergeReport
 from deltamerge.spark.stages.target import file_tasks
-from deltamerge.worker.scan.bloom import BloomFilter
 from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
+from deltamerge.worker.skipping.bloom import BloomFilter
 from tests.e2e.tables import LARGE_SOURCES, content, make, noted, source
 
 SCHEMA = "id int, day date, v string"

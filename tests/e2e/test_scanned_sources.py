@@ -19,7 +19,7 @@ from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.merge.execute import runtime_filter, spark_join
 from deltamerge.merge.plan.choose import choose_readings
 from deltamerge.merge.plan.prune import FileFacts
-from deltamerge.spark.session.adapter import is_file_scan
+from deltamerge.spark.pyspark.adapter import is_file_scan
 from deltamerge.spark.source import inspect
 from deltamerge.spark.source.evaluate import evaluate
 from deltamerge.spark.source.facts import Evaluation, Source

@@ -18,7 +18,7 @@ import deltamerge
 from deltamerge.budgets import Budgets
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge import line
-from deltamerge.spark.session import adapter
+from deltamerge.spark.pyspark import adapter
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.source import inspect, parquet_files
 from deltamerge.spark.source.facts import SourceFile

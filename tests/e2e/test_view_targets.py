@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.spark.session.plain import plain_sql
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import make
 

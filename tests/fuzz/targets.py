@@ -20,11 +20,11 @@ from deltamerge.log.replay.commit_file import UNPARSABLE, parse_commit
 from deltamerge.log.replay.load import load
 from deltamerge.log.replay.segment import CheckpointFiles, commit_name, is_checkpoint
 from deltamerge.merge.statement.parse import parse_merge
+from deltamerge.protocol.formats.roaring import encode
 from deltamerge.protocol.schema.types import arrow_schema, check_supported, parse_schema
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import deleted_rows, file_of_vectors, vector_reference
 from deltamerge.protocol.values.partitions import parse_partition_values
-from deltamerge.protocol.values.roaring import encode
 from deltamerge.spark.sql.functions import OF_ROWS, forbidden
 from deltamerge.spark.sql.text import parse
 from deltamerge.storage import ObjectInfo

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deltamerge.spark.session.older import IS_OLDER
+from deltamerge.spark.pyspark.older import IS_OLDER
 from tests.docs.examples import commands_of
 
 ROOT = Path(__file__).parents[2]

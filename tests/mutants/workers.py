@@ -14,7 +14,7 @@ WORKERS = (
     ),
     Break(
         "compacted files are not synced",
-        "worker/write/compact.py",
+        "worker/layout/compact.py",
         "spec.write.store.sync(file.name for file in written)",
         "pass",
         "test_power_loss.py",

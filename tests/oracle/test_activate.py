@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
 from deltamerge.activation.reader import with_delta
-from deltamerge.spark.session.plain import plain_reader
+from deltamerge.spark.pyspark.plain import plain_reader
 
 STATEMENTS = [
     "DELETE FROM delta.`{}` WHERE id = 1",

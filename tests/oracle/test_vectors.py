@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deltamerge.log.replay.table import open_log
+from deltamerge.protocol.formats.roaring import Positions, decode, encode
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import deleted_rows, vector_reference
-from deltamerge.protocol.values.roaring import Positions, decode, encode
 
 CONDITIONS = {
     "sparse": lambda ids: ids % 9_973 == 3,

@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "deltamerge"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 OTHERS = sorted(path for folder in ("tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
-SESSION = PACKAGE / "spark" / "session"
-ADAPTER = SESSION / "adapter.py"
-BEHIND = {ADAPTER, SESSION / "nodes.py", SESSION / "older.py"}
+PYSPARK = PACKAGE / "spark" / "pyspark"
+ADAPTER = PYSPARK / "adapter.py"
+BEHIND = {ADAPTER, PYSPARK / "nodes.py", PYSPARK / "older.py"}
 MOST_LINES = 400
 ASKED = ("sql", "table", "read", "write", "writeTo")
 JVM_NAMES = {"_jvm", "_jdf", "_jsc", "_jc"}
@@ -58,7 +58,7 @@ def test_only_the_adapter_touches_jvm_objects(path: Path) -> None:
 
 @every_module
 def test_the_library_asks_spark_itself(path: Path) -> None:
-    """While a session is active its methods are the library's: what it asks of Spark it asks by `spark/session/plain.py`."""
+    """While a session is active its methods are the library's: what it asks of Spark it asks by `spark/pyspark/plain.py`."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     asked = [node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in ASKED]
     assert not {owner.id for owner in asked if isinstance(owner, ast.Name)} & {"spark", "frame", "df"}

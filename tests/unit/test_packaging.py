@@ -14,7 +14,7 @@ import pytest
 
 import deltamerge_command
 from deltamerge.errors import PySparkVersionError
-from deltamerge.spark.session.version import NEWEST, OLDEST, check_pyspark, is_supported
+from deltamerge.spark.pyspark.version import NEWEST, OLDEST, check_pyspark, is_supported
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -22,10 +22,10 @@ from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.formats.roaring import encode
 from deltamerge.protocol.table.actions import Action, AddFile, CdcFile, DeletionVector, Metadata, Protocol
 from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.values.partitions import encode_path
-from deltamerge.protocol.values.roaring import encode
 from deltamerge.storage.local import LocalStore
 from deltamerge.worker.entry import apply_map, write_map
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from deltamerge.spark.plans.attributes import quoted
-from deltamerge.spark.session.adapter import tree_of
+from deltamerge.spark.pyspark.adapter import tree_of
 from deltamerge.spark.session.frames import Column
 from deltamerge.spark.sql.text import enclosed, name_parts
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from deltamerge.spark.session.plain import forget_own, keep_own
+from deltamerge.spark.pyspark.plain import forget_own, keep_own
 
 Make = Callable[[Any], Callable[..., Any]]
 """Makes a method from the class's own; for a property both are its getters."""

@@ -12,10 +12,10 @@ from deltamerge.activation.reading import Options, asks_of_delta, delta_frame, p
 from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
+from deltamerge.spark.pyspark.adapter import is_connect
+from deltamerge.spark.pyspark.plain import plain_table
 from deltamerge.spark.read.catalog import is_path, source_named
-from deltamerge.spark.session.adapter import is_connect
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.plain import plain_table
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.statements.temp_views import refresh_view
 

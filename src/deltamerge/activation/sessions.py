@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from weakref import WeakKeyDictionary
 
-from deltamerge.spark.session.adapter import is_connect
+from deltamerge.spark.pyspark.adapter import is_connect
 from deltamerge.spark.session.frames import Session
 
 ACTIVE = "deltamerge.active"

@@ -15,7 +15,7 @@ from deltamerge.commands.rows.write import write_table
 from deltamerge.errors import DeltaMergeError, StorageError
 from deltamerge.exceptions import catchable
 from deltamerge.merge.statement.clauses import TxnId
-from deltamerge.spark.session.adapter import is_connect
+from deltamerge.spark.pyspark.adapter import is_connect
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.storage import open_table
 from deltamerge.storage.base import NotFound

@@ -22,9 +22,9 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType, is_void
 from deltamerge.protocol.table.evolution import nullable
 from deltamerge.spark.plans.attributes import attribute_parts
+from deltamerge.spark.pyspark.adapter import is_connect
 from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
 from deltamerge.spark.read.unread import frame_read
-from deltamerge.spark.session.adapter import is_connect
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark, shown_schema
 from deltamerge.spark.session.settings import setting

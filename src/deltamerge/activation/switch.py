@@ -22,7 +22,7 @@ from deltamerge.activation.writer import with_delta as with_delta_writes
 from deltamerge.activation.writer_v2 import WritingV2
 from deltamerge.commands.rows.merge_text import run_merge_text
 from deltamerge.exceptions import catchable
-from deltamerge.spark.session.plain import plain_sql
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.session.storage import check_session
 from deltamerge.statements.run import run_sql
 

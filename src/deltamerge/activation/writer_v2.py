@@ -18,8 +18,8 @@ from deltamerge.commands.table.create import Creation
 from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
 from deltamerge.spark.expressions.expression import from_user
+from deltamerge.spark.pyspark.adapter import named_by
 from deltamerge.spark.read.catalog import is_path
-from deltamerge.spark.session.adapter import named_by
 from deltamerge.spark.session.frames import Column
 from deltamerge.spark.sql.text import name_parts_of
 

@@ -19,8 +19,8 @@ from deltamerge.cli.output import console, say
 from deltamerge.cli.render import error_text
 from deltamerge.cli.upkeep import convert, detail, history, optimize, restore, vacuum
 from deltamerge.errors import CommitStateUnknownError, DeltaMergeError
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.jobs import read_failure
-from deltamerge.spark.session.quiet import quietly
 
 # The statuses with which the program ends, as docs/command-line.md lists them; 2 is typer's for options that can't be.
 FAILED, CONFLICT, UNKNOWN, STOPPED = 1, 3, 4, 130

@@ -31,8 +31,8 @@ from deltamerge.display.shown import page_of
 from deltamerge.display.views import Page
 from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.protocol.values.plain import plain_rows
-from deltamerge.spark.session.older import arrow_rows
-from deltamerge.spark.session.plain import plain_sql
+from deltamerge.spark.pyspark.older import arrow_rows
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.session.running import described, operation
 from deltamerge.spark.session.schema import table_schema
 from deltamerge.tables import DeltaTable

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from deltamerge.errors import DeltaMergeError
-from deltamerge.spark.session.older import IS_OLDER
+from deltamerge.spark.pyspark.older import IS_OLDER
 
 _JAVA_HINT = "Install Java 17 or 21 (for example Eclipse Temurin) and put it on PATH or set JAVA_HOME."
 _PORT = 15002  # of a Connect server whose address has none

@@ -12,7 +12,7 @@ import typer
 
 import deltamerge
 from deltamerge.errors import DeltaMergeError
-from deltamerge.spark.session.plain import plain_reader
+from deltamerge.spark.pyspark.plain import plain_reader
 from deltamerge.tables import DeltaMergeBuilder
 
 # How files are read whose names end so, and with which of Spark's options.

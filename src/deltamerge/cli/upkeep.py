@@ -27,7 +27,7 @@ from deltamerge.commands.table.describe import detail_page, detail_table, histor
 from deltamerge.display.views import Pairs, counted, grid_of, size_text
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.table import DeltaLog, open_log
-from deltamerge.spark.session.older import arrow_rows
+from deltamerge.spark.pyspark.older import arrow_rows
 from deltamerge.tables import DeltaTable
 from deltamerge.tables.arguments import partition_schema
 

@@ -16,11 +16,11 @@ from deltamerge.log.replay.files import add_files, file_keys
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing
 from deltamerge.merge.statement.clauses import Action, ClauseKind, TxnId
+from deltamerge.protocol.formats.roaring import decode
 from deltamerge.protocol.table.actions import Action as LogAction
 from deltamerge.protocol.table.actions import DeletionVector, Txn
 from deltamerge.protocol.table.identity import with_marks
 from deltamerge.protocol.values.partitions import decode_path
-from deltamerge.protocol.values.roaring import decode
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from deltamerge.errors import AnalysisError, DeltaMergeError
 from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.sql.lexer import Token
 from deltamerge.spark.sql.literals import Arguments, with_arguments
 from deltamerge.spark.sql.tables import name_at, tables_in

@@ -13,11 +13,11 @@ from deltamerge.errors import AnalysisError, DeltaMergeError, ParseError
 from deltamerge.merge.statement.parse import says_merge
 from deltamerge.spark.expressions.identifiers import with_identifiers
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.read.catalog import NotDelta, delta_named, table_only
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import condition_in
-from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.sql.literals import Arguments, with_arguments
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.spark.sql.tables import name_at

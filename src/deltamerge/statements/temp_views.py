@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking, asking_for_formats, query_frame
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.read.catalog import source_named, sql_name
 from deltamerge.spark.read.kept_views import KeptView, aliased, are_kept, keep, kept_alias, kept_view, may_be_kept
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.rows import no_rows
 from deltamerge.spark.sql.literals import literal_of
 from deltamerge.spark.sql.reader import Reader

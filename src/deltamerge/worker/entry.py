@@ -11,27 +11,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.budgets import Budgets
+from deltamerge.protocol.formats.roaring import decode, encode
 from deltamerge.protocol.values.distinct import distinct
-from deltamerge.protocol.values.roaring import decode, encode
 from deltamerge.worker.join.changes import inserted
 from deltamerge.worker.join.hash_join import ChangesByFile, HashJoin, HashJoinSpec, target_rows
 from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.join.partitioning import Partitioning, partitioned
 from deltamerge.worker.join.range_join import JoinSpec, RangeJoin
-from deltamerge.worker.scan.bloom import key_hashes
+from deltamerge.worker.layout.compact import CompactSpec, compact
+from deltamerge.worker.layout.z_order import Z_KEY, ZOrder, distinct_keys, sampled, z_keys
 from deltamerge.worker.scan.columns import conform
 from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.source import SourceSpec, rows_at, source_rows
 from deltamerge.worker.scan.streams import arrow_stream, read_stream
+from deltamerge.worker.skipping.bloom import key_hashes
 from deltamerge.worker.write.apply import apply_changes
-from deltamerge.worker.write.compact import CompactSpec, compact
 from deltamerge.worker.write.existing import ExistingSpec, schemas_of, stats_of
 from deltamerge.worker.write.feed import INSERT, FeedWriter
 from deltamerge.worker.write.file_rows import living_rows
 from deltamerge.worker.write.results import ADD, CHANGE, POSITIONS, result_batch, written_row
 from deltamerge.worker.write.rewrite import ChangeSpec, conform_column
 from deltamerge.worker.write.write import PartitionWriters, WriteSpec, check_required
-from deltamerge.worker.write.z_order import Z_KEY, ZOrder, distinct_keys, sampled, z_keys
 
 Batches = Iterable[pa.RecordBatch]
 ArrowMap = Callable[[Batches], Iterator[pa.RecordBatch]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deltamerge.activation.patches import put_back, replace_attribute
-from deltamerge.spark.session.plain import plain_reader, plain_sql
+from deltamerge.spark.pyspark.plain import plain_reader, plain_sql
 
 
 class Base:

@@ -18,9 +18,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from deltamerge.budgets import current_budgets
+from deltamerge.protocol.formats.roaring import encode
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import file_of_vectors, z85_encode
-from deltamerge.protocol.values.roaring import encode
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.scan.vectors import Vector
 from deltamerge.worker.write.stats import StatsColumn

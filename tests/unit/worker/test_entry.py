@@ -29,10 +29,10 @@ from deltamerge.worker.entry import (
     scan_map,
     write_map,
 )
-from deltamerge.worker.scan.keys import build_filter
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import FILE, KEY_ID, ROW, FileTask, ScanSpec
 from deltamerge.worker.scan.streams import arrow_stream, read_stream
+from deltamerge.worker.skipping.keys import build_filter
 from deltamerge.worker.write.apply import apply_changes
 from deltamerge.worker.write.results import RESULT_SCHEMA, unpack_partition
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction

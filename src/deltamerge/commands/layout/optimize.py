@@ -57,9 +57,9 @@ from deltamerge.spark.stages.partition_filter import chosen_partitions
 from deltamerge.spark.stages.results import added_files
 from deltamerge.spark.stages.target import file_tasks, write_spec
 from deltamerge.storage.location import location_text
+from deltamerge.worker.layout.compact import CompactSpec
 from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.write.by_partition import partition_key
-from deltamerge.worker.write.compact import CompactSpec
 from deltamerge.worker.write.tracking import tracking_spec
 from deltamerge.worker.write.write import WriteSpec
 

@@ -25,7 +25,7 @@ from deltamerge.protocol.schema.types import MapType, PrimitiveType, StructField
 from deltamerge.spark.expressions.analysis import empty_frame
 from deltamerge.spark.expressions.casts import check_casts
 from deltamerge.spark.expressions.expression import Expression, from_user
-from deltamerge.spark.expressions.unresolved import Sight, unresolved
+from deltamerge.spark.expressions.refused.unresolved import Sight, unresolved
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.schema import from_spark, nullable_schema, spark_type

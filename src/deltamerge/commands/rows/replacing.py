@@ -21,8 +21,8 @@ from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing, merge
 from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind, MergeSpec
 from deltamerge.progress.operation import begin
+from deltamerge.protocol.formats.roaring import decode
 from deltamerge.protocol.table.constraints import Check
-from deltamerge.protocol.values.roaring import decode
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.predicates import predicate_of
 from deltamerge.spark.session.delta_settings import DELTA

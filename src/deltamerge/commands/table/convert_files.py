@@ -15,10 +15,10 @@ from deltamerge.errors import AnalysisError, CorruptTableError
 from deltamerge.protocol.schema.types import DataType, StructType, arrow_type
 from deltamerge.protocol.values.partitions import NULL_FOLDER, parse_partition_values
 from deltamerge.spark.expressions.queries import asking
+from deltamerge.spark.pyspark.plain import plain_table
 from deltamerge.spark.read.catalog import sql_name
 from deltamerge.spark.session.delta_settings import DELTA
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.plain import plain_table
 from deltamerge.spark.session.settings import flag
 from deltamerge.storage import ObjectInfo, Store, locate
 

@@ -13,10 +13,10 @@ from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.evolution import nullable
 from deltamerge.spark.expressions.queries import asking
+from deltamerge.spark.pyspark.plain import plain_sql, plain_table
 from deltamerge.spark.read.catalog import NamedTable, delta_named, listed_table, sql_name
 from deltamerge.spark.read.register import Registrar, register, registrar, unregister, whole_name
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.plain import plain_sql, plain_table
 from deltamerge.spark.session.schema import from_spark
 
 _CONVERT = "CONVERT TO DELTA"

@@ -30,8 +30,8 @@ from deltamerge.log.replay.files import (
 from deltamerge.log.replay.segment import LOG, CheckpointFiles
 from deltamerge.log.stats.stored import STRUCTS, StoredFile, StoredStats, parsed_stats, valid
 from deltamerge.log.stats.struct import json_texts, whole
+from deltamerge.protocol.formats.decoded_size import OBJECT_TIMES, DecodedSize
 from deltamerge.protocol.table.actions import Action, parse_action
-from deltamerge.protocol.values.decoded_size import OBJECT_TIMES, DecodedSize
 from deltamerge.storage import NotFound, Store
 
 SIDECARS = f"{LOG}/_sidecars"

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from deltamerge.errors import StorageError
 from deltamerge.log.stats.struct import as_type, child, whole
+from deltamerge.protocol.formats.decoded_size import DecodedSize, TooLarge
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
-from deltamerge.protocol.values.decoded_size import DecodedSize, TooLarge
 from deltamerge.protocol.values.predicate import Path
 from deltamerge.storage import NotFound, ObjectInfo, Store
 

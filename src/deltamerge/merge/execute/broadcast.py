@@ -33,9 +33,9 @@ from deltamerge.spark.stages.evaluate import HOLDS, NUMBER, Question, about_pair
 from deltamerge.worker.join.clauses import asked_columns, change_schema, changed_rows, chosen_rows
 from deltamerge.worker.join.computed import computed_values
 from deltamerge.worker.join.matching import Indices
-from deltamerge.worker.scan.holds import Sides, holds
 from deltamerge.worker.scan.outcomes import NotEvaluable, NotThisWay, TooLarge
 from deltamerge.worker.scan.scan import FILE, ROW
+from deltamerge.worker.skipping.holds import Sides, holds
 
 
 def broadcast(work: Work, attempt: Broadcast) -> Changed | NotThisWay:

@@ -25,10 +25,10 @@ from deltamerge.spark.stages.scan import MATCHED_TYPE, match_frame
 from deltamerge.spark.stages.target import scan_spec
 from deltamerge.worker.entry import Room, candidates
 from deltamerge.worker.join.matching import Indices, left_out, pairs_of
-from deltamerge.worker.scan.narrow import narrows
 from deltamerge.worker.scan.outcomes import NotThisWay, TooLarge
 from deltamerge.worker.scan.scan import FILE, KEY_ID, ROW, FileTask, ScanSpec
 from deltamerge.worker.scan.streams import read_stream
+from deltamerge.worker.skipping.narrow import narrows
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from deltamerge.merge.execute.work import Changed, Work
 from deltamerge.merge.plan.physical import RemoveFiles
 from deltamerge.protocol.schema.types import arrow_type
 from deltamerge.protocol.values.condition import names_in
-from deltamerge.worker.scan.holds import Sides, holds
 from deltamerge.worker.scan.outcomes import NotEvaluable, NotThisWay
 from deltamerge.worker.scan.scan import FILE, FileTask
+from deltamerge.worker.skipping.holds import Sides, holds
 from deltamerge.worker.write.results import COUNTS, RESULT_SCHEMA, TOUCHED, result_batch
 
 

@@ -15,7 +15,7 @@ from deltamerge.merge.plan.prune import converted
 from deltamerge.protocol.schema.types import arrow_type
 from deltamerge.spark.source.facts import bounds_in
 from deltamerge.spark.source.key_hashes import distinct_hashes
-from deltamerge.worker.scan.bloom import BloomFilter, bloom_bits
+from deltamerge.worker.skipping.bloom import BloomFilter, bloom_bits
 
 log = logging.getLogger("deltamerge.merge")
 

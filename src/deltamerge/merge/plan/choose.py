@@ -36,7 +36,7 @@ from deltamerge.spark.source.facts import Evaluation, SourceFacts
 from deltamerge.spark.source.inspect import is_overestimated
 from deltamerge.spark.stages.target import null_free
 from deltamerge.worker.join.clauses import ClauseProgram, needed_columns
-from deltamerge.worker.scan.bloom import hashable
+from deltamerge.worker.skipping.bloom import hashable
 
 _WHOLE_ROWS = "constraints and generated columns are evaluated over whole rows"
 _OTHER_TYPE = "Arrow does not carry a type of the source"

@@ -9,7 +9,7 @@ from deltamerge.merge.resolve.assignments import KEEP_LATEST, sight
 from deltamerge.merge.resolve.resolve import ResolvedMerge
 from deltamerge.merge.statement.clauses import ClauseKind, Latest
 from deltamerge.spark.expressions.analysis import Check, types_of
-from deltamerge.spark.expressions.unresolved import unresolved
+from deltamerge.spark.expressions.refused.unresolved import unresolved
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.source.latest import latest
 

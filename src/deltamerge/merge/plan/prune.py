@@ -21,8 +21,8 @@ from deltamerge.protocol.schema.types import arrow_type
 from deltamerge.protocol.values.predicate import And, Compare, OneOf, Or, Predicate
 from deltamerge.protocol.values.widths import STORED_ROW_BYTES
 from deltamerge.spark.source.facts import Source, bounds_in
-from deltamerge.worker.scan.bloom import BloomFilter
-from deltamerge.worker.scan.keys import KeyFilter, build_filter, fits_codes
+from deltamerge.worker.skipping.bloom import BloomFilter
+from deltamerge.worker.skipping.keys import KeyFilter, build_filter, fits_codes
 
 # No file has more: what says so is damaged.
 _ROWS_A_BYTE = 1_000

@@ -11,7 +11,7 @@ from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind
 from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructField, StructType, is_void
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.spark.expressions.expression import Expression, from_name, from_user, null
-from deltamerge.spark.expressions.unresolved import Sight, unresolved
+from deltamerge.spark.expressions.refused.unresolved import Sight, unresolved
 from deltamerge.spark.plans.attributes import attribute_parts, quoted
 from deltamerge.spark.session.schema import spark_type
 from deltamerge.spark.source.inspect import WITHOUT_COLUMNS

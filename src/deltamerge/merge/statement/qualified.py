@@ -10,7 +10,7 @@ from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.spark.expressions.analysis import columns_by
 from deltamerge.spark.expressions.binding import is_bound
 from deltamerge.spark.expressions.expression import Expression
-from deltamerge.spark.session.adapter import name_of
+from deltamerge.spark.pyspark.adapter import name_of
 from deltamerge.spark.session.settings import case_sensitive
 from deltamerge.spark.source.aliases import with_structs
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from deltamerge.errors import CorruptTableError
+from deltamerge.protocol.formats.roaring import MalformedBitmap, RowSet, decode
 from deltamerge.protocol.table.actions import DeletionVector
-from deltamerge.protocol.values.roaring import MalformedBitmap, RowSet, decode
 
 Read = Callable[[int, int], bytes]
 

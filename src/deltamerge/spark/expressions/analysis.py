@@ -14,15 +14,15 @@ from pyspark.sql import functions as F
 
 from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema.types import StructType, arrow_schema
-from deltamerge.spark.expressions.column_types import column_types
 from deltamerge.spark.expressions.expression import Expression
-from deltamerge.spark.expressions.suggestions import close_functions, close_tables
-from deltamerge.spark.expressions.unresolved import Sight, hint_of_hidden, unresolved
+from deltamerge.spark.expressions.refused.column_types import column_types
+from deltamerge.spark.expressions.refused.suggestions import close_functions, close_tables
+from deltamerge.spark.expressions.refused.unresolved import Sight, hint_of_hidden, unresolved
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.older import condition_of
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.jobs import local_frame
-from deltamerge.spark.session.older import condition_of
-from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.sql.text import has_subquery, name_parts

@@ -15,7 +15,7 @@ from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, StructType
 from deltamerge.spark.expressions.expression import Expression, from_user
 from deltamerge.spark.plans.attributes import attribute_of, quoted
-from deltamerge.spark.session.adapter import bound_columns, is_connect, with_names
+from deltamerge.spark.pyspark.adapter import bound_columns, is_connect, with_names
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.sql.names import with_aliases
 

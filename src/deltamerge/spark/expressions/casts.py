@@ -15,9 +15,9 @@ from pyspark.sql import types as T
 
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.pyspark.older import condition_of, tried_cast
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.older import condition_of, tried_cast
-from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.schema import nullable_type
 from deltamerge.spark.sql.text import united
 from deltamerge.worker.scan.row_errors import Refused

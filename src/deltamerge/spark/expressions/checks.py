@@ -9,9 +9,9 @@ from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import empty_frame, parsed, plain_message
 from deltamerge.spark.expressions.expression import from_user
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
-from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.sql.functions import OF_CHECKS, forbidden
 

@@ -17,8 +17,8 @@ from deltamerge.protocol.table.constraints import Check, TableConstraints
 from deltamerge.spark.expressions.analysis import empty_frame, plain_message
 from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.schema import spark_type
 from deltamerge.spark.sql.text import united, words_of
 from deltamerge.worker.scan.row_errors import Refused

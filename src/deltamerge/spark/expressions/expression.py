@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from deltamerge.spark.plans.attributes import quoted
-from deltamerge.spark.session.adapter import tree_of
+from deltamerge.spark.pyspark.adapter import tree_of
 from deltamerge.spark.session.frames import Frame, SparkType
 from deltamerge.spark.sql.clock import CLOCKS
 from deltamerge.spark.sql.names import dotted_names

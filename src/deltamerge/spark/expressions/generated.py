@@ -15,9 +15,9 @@ from deltamerge.protocol.schema.types import StructType, has_variant
 from deltamerge.protocol.table.constraints import constraints_of
 from deltamerge.spark.expressions.analysis import empty_frame, parsed, plain_message
 from deltamerge.spark.expressions.expression import from_user
+from deltamerge.spark.pyspark.older import condition_of
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.older import condition_of
-from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import nullable_type, spark_type
 from deltamerge.spark.sql.clock import CLOCKS

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.plans.calls import called
+from deltamerge.spark.pyspark.plain import plain_sql
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.plain import plain_sql
-from deltamerge.spark.session.quiet import quietly
 
 _CLASSES = {"coalesce": "Coalesce", "ifnull": "Nvl", "nvl": "Nvl", "if": "If"}
 

@@ -11,10 +11,10 @@ from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import empty_frame, plain_message
 from deltamerge.spark.expressions.expression import Expression, from_user
-from deltamerge.spark.session.adapter import extended_plan
+from deltamerge.spark.pyspark.adapter import extended_plan
+from deltamerge.spark.pyspark.older import condition_of
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.older import condition_of
-from deltamerge.spark.session.quiet import quietly
 
 _PARSED = re.compile(r"== Parsed Logical Plan ==\n'?Filter (.*?)\n\+- '?(?:Project|Local|Logical)\w*\b", re.DOTALL)
 _ABRIDGED = re.compile(r"\.\.\. \d+ more fields")

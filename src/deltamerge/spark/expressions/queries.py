@@ -10,12 +10,12 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from deltamerge.errors import AnalysisError, DeltaMergeError
 from deltamerge.spark.expressions.analysis import plain_message
-from deltamerge.spark.expressions.suggestions import close_tables
+from deltamerge.spark.expressions.refused.suggestions import close_tables
+from deltamerge.spark.pyspark.older import condition_of
+from deltamerge.spark.pyspark.plain import plain_sql, plain_table
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import UNNAMED, condition_in, translated
-from deltamerge.spark.session.older import condition_of
-from deltamerge.spark.session.plain import plain_sql, plain_table
-from deltamerge.spark.session.quiet import quietly
 from deltamerge.worker.scan.outcomes import AttemptEnded
 
 NO_SOURCE = "DATA_SOURCE_NOT_FOUND"

@@ -15,9 +15,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltamerge.spark.expressions.expression import Expression, tells_time
-from deltamerge.spark.session.adapter import analyzed_plan, with_texts
+from deltamerge.spark.pyspark.adapter import analyzed_plan, with_texts
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.settings import settings
 from deltamerge.spark.sql.clock import CLOCKS, asks_time, at_time, has_moment

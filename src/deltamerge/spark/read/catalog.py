@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from deltamerge.errors import AnalysisError, DeltaMergeError, TableNotFoundError
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking, table_frame
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.read.listing import Listed, described, pattern, shown
 from deltamerge.spark.read.travel import table_at
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.storage import open_table
 
 CATALOG = "spark_catalog"

@@ -10,7 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from deltamerge.spark.session.adapter import aliases_within
+from deltamerge.spark.pyspark.adapter import aliases_within
 from deltamerge.spark.session.frames import Frame
 
 _MARK = "__deltamerge_view"

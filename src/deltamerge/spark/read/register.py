@@ -17,12 +17,12 @@ from pyspark.sql import types as T
 from deltamerge.errors import AnalysisError, DeltaMergeError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking
+from deltamerge.spark.pyspark.adapter import another_session
+from deltamerge.spark.pyspark.older import refuse_older
+from deltamerge.spark.pyspark.plain import plain_reader, plain_sql
 from deltamerge.spark.read.catalog import sql_name
 from deltamerge.spark.read.listing import pattern
-from deltamerge.spark.session.adapter import another_session
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.older import refuse_older
-from deltamerge.spark.session.plain import plain_reader, plain_sql
 from deltamerge.spark.session.schema import nullable_schema
 
 # On Spark Connect each takes a request to make, and has to be closed.

@@ -18,9 +18,9 @@ from deltamerge.protocol.schema.types import StructField, fields_of, has_variant
 from deltamerge.protocol.table.column_mapping import MappingMode, mapping_mode, physical_schema
 from deltamerge.protocol.values.partitions import NULL_FOLDER, decode_path, partition_folder
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.plain import plain_reader
 from deltamerge.spark.read.unread import mark_of
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.plain import plain_reader
 from deltamerge.spark.session.schema import shown_schema, spark_type, to_spark
 from deltamerge.spark.session.settings import pads_chars, time_zone
 from deltamerge.spark.stages.scan import scan_frame

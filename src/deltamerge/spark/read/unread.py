@@ -19,8 +19,8 @@ from deltamerge.log.commit.conflict import FrameRead
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.spark.plans.filters import comparisons_above
 from deltamerge.spark.plans.whole_views import shown_alias
+from deltamerge.spark.pyspark.adapter import aliases_within, analyzed_plan
 from deltamerge.spark.read.partitions_read import may_have_read
-from deltamerge.spark.session.adapter import aliases_within, analyzed_plan
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.settings import settings
 from deltamerge.storage import Store

@@ -1,1 +1,1 @@
-"""Sessions: PySpark's private parts behind one adapter, settings, types, jobs."""
+"""Sessions: settings, types, rows, jobs, the checks of a session."""

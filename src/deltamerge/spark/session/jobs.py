@@ -32,8 +32,8 @@ from deltamerge.errors import (
     StorageError,
 )
 from deltamerge.protocol.table.identity import EXHAUSTED
+from deltamerge.spark.pyspark.older import arrow_frame, arrow_rows, condition_of
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.older import arrow_frame, arrow_rows, condition_of
 from deltamerge.spark.session.running import described
 from deltamerge.spark.session.schema import nullable_frame, nullable_type
 from deltamerge.spark.session.settings import settings

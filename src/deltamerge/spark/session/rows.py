@@ -11,10 +11,10 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.spark.plans.attributes import quoted
-from deltamerge.spark.session.adapter import is_connect
+from deltamerge.spark.pyspark.adapter import is_connect
+from deltamerge.spark.pyspark.older import IS_OLDER, arrow_frame, qualified
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.older import IS_OLDER, arrow_frame, qualified
-from deltamerge.spark.session.plain import plain_sql
 
 
 def one_row(spark: Session, values: Mapping[str, int | str]) -> Frame:

@@ -13,7 +13,7 @@ from deltamerge.errors import InvalidArgumentError
 from deltamerge.progress.operation import Operation, Poll, current
 from deltamerge.progress.operation import operation as any_operation
 from deltamerge.progress.reporters import Reported
-from deltamerge.spark.session.adapter import is_connect
+from deltamerge.spark.pyspark.adapter import is_connect
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
 

@@ -19,9 +19,9 @@ from deltamerge.errors import ParseError, UnsupportedTableError
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
 from deltamerge.protocol.schema.types import DataType, StructField, StructType, changed_fields, parse_schema, type_value
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.older import condition_of, refuse_older, struct_of
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Frame
-from deltamerge.spark.session.older import condition_of, refuse_older, struct_of
-from deltamerge.spark.session.quiet import quietly
 
 _DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 

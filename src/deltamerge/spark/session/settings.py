@@ -14,7 +14,7 @@ from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.commit.proposal import Author
 from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.spark.session.adapter import is_connect, is_here, names_of_settings
+from deltamerge.spark.pyspark.adapter import is_connect, is_here, names_of_settings
 from deltamerge.spark.session.delta_settings import DELTA
 from deltamerge.spark.session.frames import Session
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from deltamerge.disk import SYNC
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.replay.table import DeltaLog, open_log
-from deltamerge.spark.session.adapter import hadoop_settings, is_connect
+from deltamerge.spark.pyspark.adapter import hadoop_settings, is_connect
+from deltamerge.spark.pyspark.older import all_settings, refuse_older
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.older import all_settings, refuse_older
 from deltamerge.spark.session.settings import setting
 from deltamerge.storage.credentials import setting_names
 from deltamerge.storage.elsewhere import NAMING

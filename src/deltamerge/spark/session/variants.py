@@ -9,8 +9,8 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from deltamerge.protocol.values.variant import VARIANT
+from deltamerge.spark.pyspark.older import VARIANT_TYPE
 from deltamerge.spark.session.frames import Frame
-from deltamerge.spark.session.older import VARIANT_TYPE
 from deltamerge.spark.session.schema import nullable_type
 from deltamerge.worker.entry import unmarked_map
 from deltamerge.worker.scan.columns import required_variants

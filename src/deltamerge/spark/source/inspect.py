@@ -13,9 +13,9 @@ from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.protocol.values.widths import counted_width, least_width
 from deltamerge.spark.expressions.expression import only
 from deltamerge.spark.plans.text import may_be_parquet
-from deltamerge.spark.session.adapter import estimated, is_file_scan
+from deltamerge.spark.pyspark.adapter import estimated, is_file_scan
+from deltamerge.spark.pyspark.older import INTERVALS
 from deltamerge.spark.session.frames import Frame
-from deltamerge.spark.session.older import INTERVALS
 from deltamerge.spark.session.schema import from_spark, nullable_frame, nullable_type
 from deltamerge.spark.session.settings import setting, settings
 from deltamerge.spark.source.facts import TIME, SourceFacts

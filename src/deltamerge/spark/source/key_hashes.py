@@ -13,7 +13,7 @@ from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.stages.writing import positional
 from deltamerge.worker.entry import hash_map
-from deltamerge.worker.scan.bloom import Hashes
+from deltamerge.worker.skipping.bloom import Hashes
 
 _HASHES = T.StructType([T.StructField("hashes", T.BinaryType())])
 

@@ -21,7 +21,7 @@ from deltamerge.budgets import Budgets
 from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.plans.text import optimized_plan
-from deltamerge.spark.session.adapter import extended_plan, is_here
+from deltamerge.spark.pyspark.adapter import extended_plan, is_here
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.session.settings import setting, settings

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 
 from deltamerge.spark.plans.attributes import quoted
-from deltamerge.spark.session.adapter import named_by
+from deltamerge.spark.pyspark.adapter import named_by
 from deltamerge.spark.sql.literals import literal_of
 
 

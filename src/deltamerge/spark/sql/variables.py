@@ -10,8 +10,8 @@ import re
 from pyspark.errors import AnalysisException
 
 from deltamerge.errors import InvalidArgumentError
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.plain import plain_sql
 from deltamerge.spark.session.settings import setting
 
 _REFERENCE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}", re.ASCII)

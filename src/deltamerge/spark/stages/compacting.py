@@ -12,7 +12,7 @@ from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect, in_process
 from deltamerge.spark.stages.writing import RESULT_TYPE
 from deltamerge.worker.entry import compact_map
-from deltamerge.worker.write.compact import CompactSpec, compact
+from deltamerge.worker.layout.compact import CompactSpec, compact
 from deltamerge.worker.write.results import RESULT_SCHEMA
 
 

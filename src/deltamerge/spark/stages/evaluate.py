@@ -22,9 +22,9 @@ from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.casts import assigned, same_type
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, local_frame
-from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.session.rows import with_aliased
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.stages.changes import ClauseQuery, clause_number

@@ -16,9 +16,9 @@ from deltamerge.progress.operation import advancing, begin
 from deltamerge.progress.value import Amount
 from deltamerge.protocol.schema.types import StructType, arrow_schema, parse_schema
 from deltamerge.spark.expressions.queries import asking
+from deltamerge.spark.pyspark.plain import plain_reader
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect, in_process
-from deltamerge.spark.session.plain import plain_reader
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.stages.scan import pack
 from deltamerge.spark.stages.target import data_store, stats_columns

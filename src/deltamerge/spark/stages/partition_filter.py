@@ -11,9 +11,9 @@ from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.older import arrow_frame
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect
-from deltamerge.spark.session.older import arrow_frame
 from deltamerge.spark.session.schema import to_spark
 
 _NUMBER = "__deltamerge_number"

@@ -13,8 +13,8 @@ from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.protocol.values.widths import STORED_ROW_BYTES
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.worker.entry import MATCHED, match_map, scan_map
-from deltamerge.worker.scan.narrow import narrows
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask, ScanSpec
+from deltamerge.worker.skipping.narrow import narrows
 
 # How many rows of a task may have the same match before they count against what all tasks may bring.
 _REPEATED = 4

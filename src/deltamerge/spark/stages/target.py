@@ -24,11 +24,11 @@ from deltamerge.protocol.values.partitions import decode_path, parse_partition_v
 from deltamerge.protocol.values.predicate import Predicate
 from deltamerge.storage import Store, locate
 from deltamerge.storage.location import is_absolute
-from deltamerge.worker.scan.bloom import BloomFilter
-from deltamerge.worker.scan.keys import KeyFilter
 from deltamerge.worker.scan.scan import FileTask, ScanSpec
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.scan.vectors import Vector
+from deltamerge.worker.skipping.bloom import BloomFilter
+from deltamerge.worker.skipping.keys import KeyFilter
 from deltamerge.worker.write.file_options import UNSAID, FileOptions
 from deltamerge.worker.write.stats import StatsColumn
 from deltamerge.worker.write.write import WriteSpec

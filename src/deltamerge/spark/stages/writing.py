@@ -17,11 +17,11 @@ from deltamerge.protocol.table.identity import Identity
 from deltamerge.spark.expressions.casts import assigned, check_casts
 from deltamerge.spark.expressions.constraints import with_constraints
 from deltamerge.spark.plans.attributes import quoted
-from deltamerge.spark.session.adapter import estimated_bytes
+from deltamerge.spark.pyspark.adapter import estimated_bytes
+from deltamerge.spark.pyspark.older import rebalanced
 from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import local_frame
-from deltamerge.spark.session.older import rebalanced
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.session.settings import settings
 from deltamerge.spark.stages.identity import numbered

@@ -13,10 +13,10 @@ from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.stream.options import StreamOptions
 from deltamerge.log.stream.schemas import Analyzed, check_feed
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.spark.session.adapter import extended_plan
+from deltamerge.spark.pyspark.adapter import extended_plan
+from deltamerge.spark.pyspark.older import refuse_older
+from deltamerge.spark.pyspark.plain import plain_stream_reader
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.older import refuse_older
-from deltamerge.spark.session.plain import plain_stream_reader
 from deltamerge.spark.session.schema import shown_schema, to_spark
 from deltamerge.spark.session.settings import pads_chars, time_zone
 from deltamerge.spark.session.storage import open_table

@@ -17,9 +17,9 @@ from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.edits import FIRST, Path
 from deltamerge.protocol.table.known_properties import spelled
+from deltamerge.spark.pyspark.older import arrow_frame
 from deltamerge.spark.read.catalog import NamedTable, delta_named
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.older import arrow_frame
 from deltamerge.spark.session.rows import no_rows
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.reader import Reader

@@ -17,8 +17,8 @@ from deltamerge.worker.join.clauses import (
     needed_columns,
 )
 from deltamerge.worker.join.matching import Flags, Indices, MatchCounts, Matches
-from deltamerge.worker.scan.holds import Sides
 from deltamerge.worker.scan.scan import FILE, ROW
+from deltamerge.worker.skipping.holds import Sides
 
 
 class ChangedPairs:

@@ -19,9 +19,9 @@ from deltamerge.protocol.values.condition import Side as RowSide
 from deltamerge.worker.join.buffers import pieces
 from deltamerge.worker.join.computed import computed_values
 from deltamerge.worker.join.matching import Indices
-from deltamerge.worker.scan.holds import Sides, holds
 from deltamerge.worker.scan.outcomes import AttemptEnded, NotEvaluable
 from deltamerge.worker.scan.scan import POSITION_FIELDS
+from deltamerge.worker.skipping.holds import Sides, holds
 from deltamerge.worker.write.rewrite import CLAUSE, conform_column
 
 Side = Literal["source", "target", "evaluated"]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from deltamerge.protocol.values.computed import Arithmetic, Choice, Converted, Null, Value
 from deltamerge.protocol.values.condition import Column, Constant
-from deltamerge.worker.scan.holds import Sides, evaluated
+from deltamerge.worker.skipping.holds import Sides, evaluated
 
 _FUNCTIONS = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.worker.join.buffers import Chunk
 from deltamerge.worker.join.matching import Flags, Indices
-from deltamerge.worker.scan.bloom import key_hashes
 from deltamerge.worker.scan.streams import stream_array
+from deltamerge.worker.skipping.bloom import key_hashes
 
 # A row of what Spark shuffles: the number by which its partitioning finds the task, the task, and rows as an Arrow stream.
 SHUFFLED = pa.schema([("partition", pa.int32()), ("task", pa.int32()), ("rows", pa.binary())])

@@ -18,11 +18,11 @@ from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted
 from deltamerge.worker.join.clauses import ClauseProgram, change_schema, needed_columns
 from deltamerge.worker.join.matching import Indices, Matches, matches_of
 from deltamerge.worker.join.partitioning import KeyRanges, key_numbers
-from deltamerge.worker.scan.keys import KeyFilter, build_filter
 from deltamerge.worker.scan.outcomes import AttemptEnded, TooLarge
 from deltamerge.worker.scan.scan import KEY_ID, ROW, FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.source import BIN, POSITION
 from deltamerge.worker.scan.streams import read_stream
+from deltamerge.worker.skipping.keys import KeyFilter, build_filter
 
 SourceKeys = tuple[KeyFilter, pa.Array]
 

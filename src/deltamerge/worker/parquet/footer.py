@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from deltamerge.protocol.values.thrift import (
+from deltamerge.protocol.formats.thrift import (
     BINARY,
     FALSE,
     I16,

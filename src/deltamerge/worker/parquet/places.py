@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltamerge.protocol.values.thrift import I32, I64, LIST, STRUCT, Items, Malformed, Struct, read_struct, struct_bytes
+from deltamerge.protocol.formats.thrift import I32, I64, LIST, STRUCT, Items, Malformed, Struct, read_struct, struct_bytes
 from deltamerge.worker.parquet.footer import Chunk, ReadAt, get
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltamerge.protocol.values.thrift import BINARY, I32, STRUCT, Items, Struct
+from deltamerge.protocol.formats.thrift import BINARY, I32, STRUCT, Items, Struct
 from deltamerge.worker.parquet.footer import Chunk, get
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 

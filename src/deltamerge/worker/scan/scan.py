@@ -16,22 +16,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from deltamerge.protocol.formats.roaring import Mask
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
 from deltamerge.protocol.values.condition import Condition, names_in
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.protocol.values.predicate import Predicate, columns_of
-from deltamerge.protocol.values.roaring import Mask
 from deltamerge.protocol.values.shipping import packed, unpacked
-from deltamerge.worker.scan.bloom import BloomFilter
 from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, padded, place, stored_names
-from deltamerge.worker.scan.holds import Sides, holds
-from deltamerge.worker.scan.keys import KeyFilter
-from deltamerge.worker.scan.narrow import may_hold
 from deltamerge.worker.scan.row_errors import Refused, in_file
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.scan.vectors import Vector, read_vector, shown
+from deltamerge.worker.skipping.bloom import BloomFilter
+from deltamerge.worker.skipping.holds import Sides, holds
+from deltamerge.worker.skipping.keys import KeyFilter
+from deltamerge.worker.skipping.narrow import may_hold
 
 FILE = "__deltamerge_file"
 ROW = "__deltamerge_row"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltamerge.errors import CorruptTableError
+from deltamerge.protocol.formats.roaring import Mask, RowSet
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import check_rows, deleted_rows
-from deltamerge.protocol.values.roaring import Mask, RowSet
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.store import DataStore
 

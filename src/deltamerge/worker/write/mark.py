@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltamerge.protocol.formats.roaring import Positions, decode, encode
 from deltamerge.protocol.values.distinct import distinct
-from deltamerge.protocol.values.roaring import Positions, decode, encode
 from deltamerge.worker.parquet.plain import Reason
 from deltamerge.worker.scan.row_errors import in_file
 from deltamerge.worker.scan.scan import ROW, FileTask, RowGroup, open_file, open_parquet, read_columns, row_groups

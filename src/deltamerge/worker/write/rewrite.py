@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltamerge.protocol.values.roaring import RowSet
+from deltamerge.protocol.formats.roaring import RowSet
 from deltamerge.worker.parquet.plain import Reason
 from deltamerge.worker.scan.columns import cast
 from deltamerge.worker.scan.prefetch import prefetched

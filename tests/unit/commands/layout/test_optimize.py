@@ -24,8 +24,8 @@ from deltamerge.errors import (
 )
 from deltamerge.log.commit import transaction
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.formats.roaring import encode
 from deltamerge.protocol.table.deletion_vector import file_of_vectors, vector_file_name, z85_encode
-from deltamerge.protocol.values.roaring import encode
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import commit
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import deltamerge.log.commit.dv_files as dv_files
 from deltamerge.errors import StorageError
 from deltamerge.log.commit.dv_files import wide_stats, with_vector, write_vectors
+from deltamerge.protocol.formats.roaring import encode
 from deltamerge.protocol.table.actions import AddFile, DeletionVector
 from deltamerge.protocol.table.deletion_vector import deleted_rows, vector_reference
-from deltamerge.protocol.values.roaring import encode
 from deltamerge.storage.local import LocalStore
 
 ROWS = [[0, 4], [7], list(range(5, 90_000, 3))]

@@ -17,7 +17,7 @@ import pytest
 from deltamerge.log.replay import last_checkpoint, load
 from deltamerge.log.replay.checkpoint import read_checkpoint
 from deltamerge.log.replay.segment import CheckpointFiles
-from deltamerge.protocol.values.decoded_size import MOST_BYTES, MOST_TIMES
+from deltamerge.protocol.formats.decoded_size import MOST_BYTES, MOST_TIMES
 from deltamerge.storage.local import LocalStore
 from tests.effort import ALL
 from tests.unit.log.building import PROTOCOL, add, commit, create, log_file, metadata

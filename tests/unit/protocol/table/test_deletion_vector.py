@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.errors import CorruptTableError
+from deltamerge.protocol.formats.roaring import RowSet, decode, encode
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import (
     check_rows,
@@ -23,7 +24,6 @@ from deltamerge.protocol.table.deletion_vector import (
     z85_decode,
     z85_encode,
 )
-from deltamerge.protocol.values.roaring import RowSet, decode, encode
 from tests.effort import examples
 
 EXAMPLE = DeletionVector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, 6)

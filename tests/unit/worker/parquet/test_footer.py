@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.protocol.values.thrift import struct_bytes
+from deltamerge.protocol.formats.thrift import struct_bytes
 from deltamerge.worker.parquet.footer import (
     MAGIC,
     Chunk,

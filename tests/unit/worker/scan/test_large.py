@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deltamerge.protocol.formats.roaring import PORTABLE
+from deltamerge.protocol.formats.thrift import I64, LIST, STRUCT, Items, read_struct, struct_bytes
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import vector_reference
-from deltamerge.protocol.values.roaring import PORTABLE
-from deltamerge.protocol.values.thrift import I64, LIST, STRUCT, Items, read_struct, struct_bytes
 from deltamerge.worker.scan.scan import MOST_GROUP_ROWS, FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.scan.vectors import Vector

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import deltamerge.worker.scan.scan as scan
 from deltamerge.protocol.values.predicate import ALWAYS
 from deltamerge.worker.scan.columns import PHYSICAL
-from deltamerge.worker.scan.keys import KeyFilter, build_filter
 from deltamerge.worker.scan.scan import (
     FILE,
     KEY_ID,
@@ -28,6 +27,7 @@ from deltamerge.worker.scan.scan import (
     open_parquet,
     scan_file,
 )
+from deltamerge.worker.skipping.keys import KeyFilter, build_filter
 from tests.unit.worker.data import DAY, UTC_TIME, bag, columns_alike, equal_in_spark, examples, folder, store_at, types, vector_of
 
 NAME = "part.parquet"

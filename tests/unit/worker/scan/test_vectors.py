@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deltamerge.protocol.values.roaring import RowSet
+from deltamerge.protocol.formats.roaring import RowSet
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.vectors import living, read_vector
 from tests.unit.worker.data import vector_of

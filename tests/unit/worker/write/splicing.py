@@ -18,7 +18,7 @@ from deltalake import write_deltalake
 from hypothesis import strategies as st
 
 from deltamerge.budgets import using
-from deltamerge.protocol.values.thrift import I32, LIST, STRUCT, Items, struct_bytes
+from deltamerge.protocol.formats.thrift import I32, LIST, STRUCT, Items, struct_bytes
 from deltamerge.worker.parquet.footer import read_footer
 from deltamerge.worker.scan.scan import ROW, FileTask
 from deltamerge.worker.write.feed import FeedWriter, change_file_spec

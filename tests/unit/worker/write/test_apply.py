@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.budgets import using
+from deltamerge.protocol.formats.roaring import decode
 from deltamerge.protocol.table.row_tracking import TrackingColumns
-from deltamerge.protocol.values.roaring import decode
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask
 from deltamerge.worker.write.apply import apply_changes

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltamerge.budgets import using
-from deltamerge.protocol.values.roaring import decode
+from deltamerge.protocol.formats.roaring import decode
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask
 from deltamerge.worker.write.apply import apply_changes
 from deltamerge.worker.write.results import ADD, MARKED, unpack_partition

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltamerge.protocol.values.thrift import BINARY, I32, I64, STRUCT, struct_bytes
+from deltamerge.protocol.formats.thrift import BINARY, I32, I64, STRUCT, struct_bytes
 from deltamerge.worker.parquet.footer import parse_footer, read_footer
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from tests.unit.worker.data import UTC_TIME, vector_of

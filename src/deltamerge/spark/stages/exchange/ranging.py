@@ -18,11 +18,11 @@ from deltamerge.spark.session.schema import shown_schema, to_spark
 from deltamerge.spark.stages.scan import MATCHED_TYPE, pack
 from deltamerge.spark.stages.writing import RESULT_TYPE, data_frame
 from deltamerge.worker.entry import sample_map, z_key_map
+from deltamerge.worker.layout.z_order import Z_KEY, ZOrder, z_order_of
 from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.scan.streams import read_stream
 from deltamerge.worker.write.tracking import TRACKED
 from deltamerge.worker.write.write import WriteSpec
-from deltamerge.worker.write.z_order import Z_KEY, ZOrder, z_order_of
 
 _SAMPLE_BYTES = 16 << 20
 

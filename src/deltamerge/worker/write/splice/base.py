@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from deltamerge.protocol.formats.thrift import Malformed, Struct, read_struct
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
-from deltamerge.protocol.values.thrift import Malformed, Struct, read_struct
 from deltamerge.worker.parquet.footer import Chunk, Footer, get, parse_footer, read_footer, type_ordered
 from deltamerge.worker.parquet.places import check_pages, offset_index
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltamerge.protocol.values.thrift import BINARY, I32, I64, LIST, Items, Struct
+from deltamerge.protocol.formats.thrift import BINARY, I32, I64, LIST, Items, Struct
 from deltamerge.worker.parquet.footer import (
     MAGIC,
     Chunk,

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.protocol.values.thrift import BINARY, I64, STRUCT, TRUE
+from deltamerge.protocol.formats.thrift import BINARY, I64, STRUCT, TRUE
 from deltamerge.worker.parquet.footer import Chunk, get, with_meta
 from deltamerge.worker.parquet.schema import OPTIONAL, Node
 from deltamerge.worker.write.existing import stored_bounds

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from deltamerge.spark.plans.trees import Read, call, dotted, literal, opaque
-from deltamerge.spark.session.connect import call_text, word_text
+from deltamerge.spark.pyspark.connect import call_text, word_text
 
 
 def parts_of(column: Any) -> Any:

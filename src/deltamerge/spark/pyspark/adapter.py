@@ -22,8 +22,8 @@ from deltamerge.errors import DeltaMergeError
 from deltamerge.spark.plans.aliases import plan_aliases
 from deltamerge.spark.plans.text import analyzed, explained_bytes, may_grow, optimized_plan, scans_files
 from deltamerge.spark.plans.trees import Read
-from deltamerge.spark.session import nodes, older
-from deltamerge.spark.session.connect import (
+from deltamerge.spark.pyspark import nodes, older
+from deltamerge.spark.pyspark.connect import (
     column_name,
     expression_text,
     expression_tree,
@@ -33,7 +33,7 @@ from deltamerge.spark.session.connect import (
     plan_numbers,
     sql_text,
 )
-from deltamerge.spark.session.nodes import java_list
+from deltamerge.spark.pyspark.nodes import java_list
 
 _nodes: Any = older if older.IS_OLDER else nodes  # of Columns
 Rename = Callable[[Any, Sequence[str]], str | None]

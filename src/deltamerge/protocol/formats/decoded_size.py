@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltamerge.protocol.values.thrift import Malformed, Struct, read_struct
+from deltamerge.protocol.formats.thrift import Malformed, Struct, read_struct
 
 MOST_BYTES, MOST_TIMES = 256 << 20, 100
 # A value that is in Python's own objects, as those of few actions are, takes so many times its bytes in Arrow.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deltamerge.worker.write.z_order import distinct_keys, sampled, sorted_rows, z_keys, z_order_of
+from deltamerge.worker.layout.z_order import distinct_keys, sampled, sorted_rows, z_keys, z_order_of
 
 MOMENTS = [datetime(2024, 1, day, tzinfo=UTC) for day in (3, 1, 2)]
 VALUES = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamerge.protocol.values.predicate import ALWAYS, And, Compare, IsNotNull, IsNull, OneOf, Or, Path, Predicate
-from deltamerge.worker.scan.narrow import may_hold, narrows
+from deltamerge.worker.skipping.narrow import may_hold, narrows
 from tests.effort import examples
 from tests.unit.log.rows import KINDS, holds, predicates
 

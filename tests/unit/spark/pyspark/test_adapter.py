@@ -7,8 +7,8 @@ from pyspark.sql import Column
 from pyspark.sql.connect import functions as connect
 from sqlglot import exp
 
-from deltamerge.spark.session import adapter
-from deltamerge.spark.session.adapter import tree_of
+from deltamerge.spark.pyspark import adapter
+from deltamerge.spark.pyspark.adapter import tree_of
 from deltamerge.spark.sql.seen import seen
 from deltamerge.spark.sql.text import name_parts
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.worker.scan.bloom import BloomFilter, bloom_bits, hashable, key_hashes
+from deltamerge.worker.skipping.bloom import BloomFilter, bloom_bits, hashable, key_hashes
 
 TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")]
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.logger import PySparkLogger
 
-from deltamerge.spark.session.quiet import quietly
+from deltamerge.spark.pyspark.quiet import quietly
 
 NAMES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 

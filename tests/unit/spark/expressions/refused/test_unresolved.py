@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.spark.expressions.unresolved import Sight, unresolved
+from deltamerge.spark.expressions.refused.unresolved import Sight, unresolved
 
 ALIASED = Sight(["s.id", "s.name", "s.n", "t.id", "t.name", "t.n"], ["t", "s"])
 UNNAMED = Sight(["id", "name", "score", "id", "name", "score"], [], has_unnamed=True)

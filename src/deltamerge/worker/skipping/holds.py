@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.protocol.formats.roaring import Mask
 from deltamerge.protocol.values.condition import (
     Among,
     Column,
@@ -25,8 +26,7 @@ from deltamerge.protocol.values.condition import (
     Remainder,
     Some,
 )
-from deltamerge.protocol.values.roaring import Mask
-from deltamerge.worker.scan.narrow import COMPARED
+from deltamerge.worker.skipping.narrow import COMPARED
 
 
 @dataclass(frozen=True)

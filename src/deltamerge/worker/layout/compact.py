@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from deltamerge.worker.layout.z_order import sorted_rows
 from deltamerge.worker.scan.prefetch import prefetched
 from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.write.file_rows import living_rows
 from deltamerge.worker.write.results import ADD, result_batch, written_row
 from deltamerge.worker.write.write import DataFileWriter, WriteSpec
-from deltamerge.worker.write.z_order import sorted_rows
 
 _AT_ONCE = 4
 _SMALL_BYTES = 2 << 20

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.worker.scan.keys import KeyFilter, build_filter, fits_codes, normalized
+from deltamerge.worker.skipping.keys import KeyFilter, build_filter, fits_codes, normalized
 from tests.unit.worker.data import DAY, PRICE, chunked, columns_alike, equal_in_spark, examples, types
 
 NAN_BITS = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000001], np.uint64).view(np.float64)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.protocol.values import thrift as t
+from deltamerge.protocol.formats import thrift as t
 from tests.unit.worker.data import examples
 
 numbers = st.integers(-(2**62), 2**62)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.plain import plain_sql
+from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.plain import plain_sql
-from deltamerge.spark.session.quiet import quietly
 from deltamerge.spark.sql.text import name_parts_of
 
 _LISTED = "SHOW TABLES lists the names. A table without a name is delta.`path`."

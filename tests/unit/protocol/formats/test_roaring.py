@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.protocol.values.roaring import NATIVE, PORTABLE, MalformedBitmap, Positions, RowSet, decode, encode
+from deltamerge.protocol.formats.roaring import NATIVE, PORTABLE, MalformedBitmap, Positions, RowSet, decode, encode
 from tests.effort import examples
 
 few = examples(150)

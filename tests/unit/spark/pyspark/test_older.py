@@ -10,7 +10,7 @@ import pytest
 from pyspark import cloudpickle
 
 from deltamerge.errors import InvalidArgumentError
-from deltamerge.spark.session import older
+from deltamerge.spark.pyspark import older
 from deltamerge.spark.session.storage import check_session
 from deltamerge.spark.stream.frame import stream_frame
 

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.spark.plans.trees import Read, call, dotted, literal, opaque
-from deltamerge.spark.session.nodes import attribute, java_list
+from deltamerge.spark.pyspark.nodes import attribute, java_list
 
 IS_OLDER = not hasattr(DataFrame, "toArrow")
 # isinstance(type, ()) holds for no type.

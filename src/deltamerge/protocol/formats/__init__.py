@@ -1,0 +1,1 @@
+"""Binary formats that parts of a table are written in: Thrift, Roaring bitmaps."""

@@ -1,0 +1,1 @@
+"""Files written again for their layout: small ones put together, rows in Z-order."""

@@ -1,0 +1,1 @@
+"""Which row groups and rows of a file can meet a source row."""
