@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.connect
 ROWS = [(1, "ab", True), (2, "AB", True), (3, None, True), (5, "zz", True)]
 CHANGES = [(1, "AB"), (2, "ab "), (4, "Ab"), (3, None)]
 STRATEGIES = ["auto", "join"]
+# An older Spark finds no collation in what it evaluates once for several uses, in queries as well.
+IS_OLDER = pyspark.__version__ < "4.2"
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +55,8 @@ def test_values_are_those_of_delta_spark(spark: SparkSession, tmp_path: Path, st
         "nullif(s.x.s, 'ab')": [None, "ab ", None, None],
         "CASE WHEN s.y[0] IN ('ab', 'x') THEN s.s END": ["AB", None, None, "Ab"],
     }
+    if IS_OLDER:
+        del wanted["nullif(s.x.s, 'ab')"]
     for number, (value, (*matched, inserted)) in enumerate(wanted.items()):
         values = {"id": "s.id", "s": value}
 
@@ -77,6 +82,8 @@ def test_conditions_compare_by_the_collation(spark: SparkSession, tmp_path: Path
         "t.s = 'ab' collate UTF8_LCASE": {1, 2},
         "t.s = 'ab'": {1},
     }
+    if IS_OLDER:
+        del deleted["s.s BETWEEN 'aa' AND 'ac'"]
     for number, (condition, ids) in enumerate(deleted.items()):
         left = [row for row in ROWS if row[0] not in ids]
         for place, merge in enumerate(

@@ -117,6 +117,6 @@ STORAGE = (
         "storage/local.py",
         "'' if is_data else '.'",
         "'.'",
-        "storage/test_local.py",
+        "storage/test_local_killed.py",
     ),
 )

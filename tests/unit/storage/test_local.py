@@ -387,25 +387,3 @@ def test_only_empty_folders_are_deleted(tmp_path: Path, store: LocalStore) -> No
     (tmp_path / "a" / "within").mkdir(parents=True)
     assert store.delete_empty_folders(["a/within", "a", "b", "gone"]) == 2
     assert names_in(tmp_path) == ["b"]
-
-
-@pytest.mark.parametrize(
-    ("name", "begins"),
-    [
-        ("deletion_vector_1.bin", "deletion_vector_1.bin."),
-        ("_delta_log/_last_checkpoint", "._last_checkpoint."),
-        ("_symlink_format_manifest/manifest", ".manifest."),
-    ],
-)
-def test_what_a_killed_write_leaves_of_a_data_file_is_not_hidden(
-    tmp_path: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch, name: str, begins: str
-) -> None:
-    """VACUUM takes what is not hidden; readers of manifests and of the log take visible files for their own."""
-    with monkeypatch.context() as patch:
-        patch.setattr(module.os, "replace", failing(errno.EIO))
-        patch.setattr(Path, "unlink", failing(errno.EIO))
-        with pytest.raises(StorageError):
-            store.put(name, b"x")
-    (left,) = (tmp_path / name).parent.iterdir()
-    assert left.name.startswith(begins)
-    assert left.name.endswith(".tmp")
