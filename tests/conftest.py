@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from deltamerge.budgets import using
 from deltamerge.errors import DeltaMergeError
-from tests.java import INTERPRETED, PLACELESS, QUICK_JAVA, SOCKETS
+from tests.java import QUICK_JAVA, SMALL
 from tests.older import IS_OLDER, NEWER, UNREADABLE, install
 from tests.sampling import quarter, single
 
@@ -126,8 +126,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     if remote.startswith("sc:"):
         settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "4"}
-    if not request.config.getoption("--connect") and "DELTAMERGE_TEST_ALL" not in os.environ:
-        settings |= INTERPRETED | PLACELESS | SOCKETS
+    else:
+        settings |= SMALL
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

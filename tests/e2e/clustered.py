@@ -20,6 +20,7 @@ from deltamerge.merge.report import MergeReport
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.faults.processes import small_session
+from tests.java import QUICK_JAVA
 
 MODULES = ("pyarrow", "deltamerge", "sqlglot")
 STRATEGIES = ("auto", "spark_join", "range_exchange", "hash_exchange")
@@ -28,7 +29,8 @@ SOURCES = "sources"
 
 def main(folder: Path) -> None:
     """An upsert, a delete and a by-source merge into one table per strategy; a JSON line about each."""
-    spark = small_session(**{"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g", "spark.executor.extraJavaOptions": QUICK_JAVA}
+    spark = small_session(**settings)
     print(json.dumps(imports(spark)), flush=True)
     forbid_driver_files()
     with using(driver_match_bytes=-1, driver_write_bytes=-1):

@@ -13,7 +13,7 @@ from typing import IO, Self
 
 from pyspark.sql import SparkSession
 
-from tests.java import QUICK_JAVA
+from tests.java import QUICK_JAVA, SMALL
 from tests.older import install
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +32,7 @@ def small_session(**settings: str) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": QUICK_JAVA,
+        **SMALL,
     }
     for key, value in {**defaults, **settings}.items():
         builder = builder.config(key, value)

@@ -37,6 +37,8 @@ def oracle_session(warehouse: Path) -> SparkSession:
         "spark.log.level": "OFF",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
+        # VACUUM of delta-spark lists folders in so many tasks, 10,000 if nothing is said.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.warehouse.dir": str(warehouse),
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "3g",

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.tables import DeltaTable
+from tests.java import INTERPRETED, QUICK_JAVA
 
 # The JAR is there or not by the caller's choice, so that both sessions are the same but for it.
 JAR = {
@@ -34,7 +35,8 @@ def session(folder: Path, jar: bool, connect: bool = False) -> SparkSession:
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'metastore'};create=true",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {QUICK_JAVA}",
+        **INTERPRETED,
     }
     builder: Any = SparkSession.builder
     builder = builder.remote("local[1]") if connect else builder.master("local[1]")
