@@ -16,7 +16,7 @@ from deltamerge.budgets import using
 from deltamerge.errors import DeltaMergeError
 from tests.java import QUICK_JAVA, SMALL
 from tests.older import IS_OLDER, NEWER, UNREADABLE, install
-from tests.sampling import quarter, single
+from tests.sampling import ORACLE_SETTINGS, quarter, single
 
 pytest_plugins = ["tests.stores.fixtures"]
 
@@ -74,6 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in kept if _runs_on_stores(item)]
     if "DELTAMERGE_TEST_ALL" not in os.environ:
         dropped = {item for item in kept if item.path.parent.name == "e2e"} - set(_sample(config, kept))
+        oracle = [item for item in kept if item.path.parent.name == "oracle"]
+        dropped |= set(oracle) - set(single(oracle, ORACLE_SETTINGS))
         if config.getoption("--connect"):
             dropped |= {item for item in kept if item.path.parent.name == "docs" and zlib.crc32(item.name.encode()) % 3}
         kept = [item for item in kept if item not in dropped]

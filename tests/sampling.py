@@ -13,12 +13,15 @@ SETTINGS = frozenset(
     {"strategy", "vectors", "properties", "table", "tasks", "mode", "form", "large", "small", "partition_by", "escaped"}
 )
 
+# The same of tests/oracle.
+ORACLE_SETTINGS = frozenset({"vectors", "partition_by"})
 
-def single(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+
+def single(items: Sequence[pytest.Item], settings: frozenset[str] = SETTINGS) -> list[pytest.Item]:
     """Of each test one variant, which the test's name and other parameters decide, in the order given."""
     groups: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        groups[_test(item)].append(item)
+        groups[_test(item, settings)].append(item)
     kept = {id(group[zlib.crc32("".join(test).encode()) % len(group)]) for test, group in groups.items()}
     return [item for item in items if id(item) in kept]
 
@@ -28,9 +31,9 @@ def quarter(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return [item for item in items if zlib.crc32(f"quarter of {_name(item)}".encode()) % 4 == 0]
 
 
-def _test(item: pytest.Item) -> tuple[str, ...]:
+def _test(item: pytest.Item, settings: frozenset[str]) -> tuple[str, ...]:
     """What the variants of a test share: its name and the values of its other parameters."""
-    others = sorted(f"{key}={value!r}" for key, value in _parameters(item) if key not in SETTINGS)
+    others = sorted(f"{key}={value!r}" for key, value in _parameters(item) if key not in settings)
     return (_name(item), *others)
 
 

@@ -12,11 +12,11 @@ from tests.cases.conditions import caught_as
 from tests.cases.format import Case
 from tests.cases.running import run_case
 from tests.cases.tables import Tables
-from tests.cases.test_cases import CASES, check, in_sample
+from tests.cases.test_cases import CASES, check, in_sample, modes
 from tests.oracle.engines import DELTA_SPARK
 
 CHOSEN = [case for case in CASES if in_sample(case, 10)]
-MODES = [(case, mode) for case in CHOSEN for mode in ("rewritten", "marked") if case.only in (None, mode)]
+MODES = [(case, mode) for case in CHOSEN for mode in modes(case)]
 
 
 @pytest.fixture(scope="module")

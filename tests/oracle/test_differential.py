@@ -18,7 +18,7 @@ from tests.effort import ALL
 from tests.oracle.difference import difference
 from tests.oracle.random_merges import make_merge
 
-COUNT = 100 if ALL else 50
+COUNT = 100 if ALL else 25
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

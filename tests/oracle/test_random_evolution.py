@@ -13,12 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
+from tests.effort import ALL
 from tests.oracle.engines import copy_table
 from tests.oracle.readers import by_delta_rs, by_delta_spark, by_deltamerge
 from tests.oracle.test_evolution import described, failure
 
 FIRST = int(os.environ.get("DELTAMERGE_SEED", "0"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("DELTAMERGE_EVOLUTIONS", "12")))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("DELTAMERGE_EVOLUTIONS", "12" if ALL else "6")))
 FLAT = ("smallint", "int", "bigint", "string", "boolean", "float", "double", "date", "decimal(6,2)", "decimal(12,4)")
 
 
