@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--layout", choices=LAYOUTS, default=LAYOUTS[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--case", default="", help="only cases whose name holds this text")
+    parser.add_argument("--cpu", action="store_true", help="compare CPU seconds, which other work on the machine changes least")
     parser.add_argument("--folder", type=Path, default=FOLDER, help=f"for tables, batches and {RESULTS}")
     given = parser.parse_args()
     folder = given.folder.resolve()
@@ -39,11 +40,11 @@ def main() -> None:
     try:
         for point in wanted:
             for engine in (OURS, OURS_DV):
-                times = measured(bench, hosts, engine, point, given.rounds)
+                times = measured(bench, hosts, engine, point, given.rounds, "cpu" if given.cpu else "seconds")
                 medians = {name: statistics.median(seconds) for name, seconds in times.items()}
                 ratios.append(medians["before"] / medians["now"])
                 with open(folder / RESULTS, "a", encoding="utf-8") as file:
-                    file.write(json.dumps({"key": point.key, "engine": engine, **times}) + "\n")
+                    file.write(json.dumps({"key": point.key, "engine": engine, "cpu": given.cpu, **times}) + "\n")
                 print(f"{ratios[-1]:.2f}  {medians['before']:.2f} s -> {medians['now']:.2f} s  {engine}  {point.key}", flush=True)
     finally:
         for host in hosts.values():
@@ -51,14 +52,14 @@ def main() -> None:
     print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.2f}, of {len(ratios)}")
 
 
-def measured(bench: Bench, hosts: dict[str, Host], engine: str, point: Point, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each round by host; every other round begins with the other host."""
+def measured(bench: Bench, hosts: dict[str, Host], engine: str, point: Point, rounds: int, figure: str) -> dict[str, list[float]]:
+    """Seconds of each round by host, as the figure says; every other round begins with the other host."""
     times: dict[str, list[float]] = {name: [] for name in hosts}
     for number in count(-1 if hosts_are_warm(hosts) else -_WARMING_ROUNDS):
         if number == rounds:
             return times
         for name in list(hosts)[:: 1 if number % 2 else -1]:
-            seconds = bench.merged(hosts[name], ENGINES[engine], point)["seconds"]
+            seconds = bench.merged(hosts[name], ENGINES[engine], point)[figure]
             if number >= 0:
                 times[name].append(seconds)
     raise AssertionError
