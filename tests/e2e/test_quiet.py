@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import deltamerge
 from tests.e2e.refused_queries import refused_by_deltamerge
 from tests.faults.processes import Child
-from tests.unit.spark.session.test_quiet import NAMES, Kept
+from tests.unit.spark.pyspark.test_quiet import NAMES, Kept
 
 CONDITIONS = [
     "DELTA_MERGE_UNRESOLVED_EXPRESSION",
