@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +19,7 @@ def main() -> None:
 
     The archive is there when it is whole: Java takes what it finds.
     """
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     ARCHIVE.unlink(missing_ok=True)
     made = ARCHIVE.with_suffix(".new")
     settings = {
