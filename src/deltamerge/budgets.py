@@ -83,6 +83,8 @@ class Budgets:
     row_group_bytes: int = 64 * _MB
     row_group_rows: int = 131_072  # a merge copies the row groups in which nothing changes: they are smaller than usual
     splices: bool = True  # whether what does not change of a file is copied as bytes, when it is written again
+    page_bytes: int = 6 * _MB  # of the values of columns with the same pages: fewer are written whole sooner than by pages
+    page_share: float = 0.4  # of a column chunk's rows: in pages that change; from there on all pages are written again, 0 always
     rewrite_rows: int = 131_072  # of a file that is written again: what is worked on at once
     sorted_bytes: int = 256 * _MB  # of rows that a task lays out by columns in memory
     open_partitions_bytes: int = 256 * _MB  # of rows that wait in the writers of all partitions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.commit import COMMIT
 from tests.mutants.log import LOG
+from tests.mutants.pages import PAGES
 from tests.mutants.storage import STORAGE
 from tests.mutants.workers import WORKERS
 
-BREAKS = (*COMMIT, *LOG, *STORAGE, *WORKERS)
+BREAKS = (*COMMIT, *LOG, *PAGES, *STORAGE, *WORKERS)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
 from deltamerge.budgets import using
@@ -52,26 +52,34 @@ FILTERS = (
 BOUNDS = "SELECT COUNT(*), MIN(id), MAX(id), MIN(small), MAX(small), MIN(group), MAX(group), MIN(day), MAX(day) FROM delta.`{}`"
 
 
-def by_spark(spark: SparkSession, path: Path) -> None:
+Write = Callable[..., None]
+
+
+def by_spark(spark: SparkSession, path: Path, rows: str = ROWS) -> None:
     with conf(spark, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}):
-        spark.sql(ROWS).coalesce(1).write.format("delta").save(str(path))
+        spark.sql(rows).coalesce(1).write.format("delta").save(str(path))
 
 
-def by_us(spark: SparkSession, path: Path) -> None:
-    deltamerge.write(spark.sql(ROWS).coalesce(1), str(path))
+def by_us(spark: SparkSession, path: Path, rows: str = ROWS) -> None:
+    deltamerge.write(spark.sql(rows).coalesce(1), str(path))
 
 
 @pytest.mark.parametrize("write", [by_spark, by_us])
-def test_readers_agree_on_spliced_files(spark: SparkSession, tmp_path: Path, write: Callable[[SparkSession, Path], None]) -> None:
+def test_readers_agree_on_spliced_files(spark: SparkSession, tmp_path: Path, write: Write) -> None:
     path = tmp_path / "t"
     write(spark, path)
     with using(small_file_bytes=0, row_group_rows=512):
         reports = [merge(DeltaTable.forPath(spark, str(path)).alias("t"), spark) for merge in MERGES]
     # The second one deletes in the only row group; of its file there are several.
     assert [report.spliced_files for report in reports] == [1, 0, 1, 1], [report.plain_rewrites for report in reports]
+    check_readers(spark, path, FILTERS)
+
+
+def check_readers(spark: SparkSession, path: Path, filters: tuple[str, ...]) -> None:
+    """All readers find the same rows, with conditions, too, and delta-spark the same answers in metadata and in rows."""
     expected = by_deltamerge(spark, path)
     assert by_delta_rs(path) == by_duckdb(path) == expected
-    where = [f"SELECT COUNT(*), SUM(id), COUNT(word), MAX(nested.y) FROM delta.`{path}` WHERE {text}" for text in FILTERS]
+    where = [f"SELECT COUNT(*), SUM(id), COUNT(word), MAX(nested.y) FROM delta.`{path}` WHERE {text}" for text in filters]
     found = []
     for vectorized in ("true", "false"):
         with conf(spark, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
@@ -85,3 +93,57 @@ def test_readers_agree_on_spliced_files(spark: SparkSession, tmp_path: Path, wri
         with conf(spark, {"spark.databricks.delta.optimizeMetadataQuery.enabled": from_metadata}):
             answers.append(spark.sql(BOUNDS.format(path)).collect())
     assert answers[0] == answers[1]
+
+
+ON = "t.id = s.id"
+MANY_ROWS = ROWS.replace("range(4000)", "range(70000)")  # four pages of a row group
+NEW_ROWS = f"""SELECT id + 61000 AS id, small, group, 'new word' AS word, share, price, day, at, open, numbers, nested
+  FROM ({MANY_ROWS}) WHERE id < 300"""
+
+
+def some_ids(spark: SparkSession, first: int, count: int) -> DataFrame:
+    return spark.sql(f"SELECT id + {first} AS id FROM range({count})").alias("s")
+
+
+# Each over the file that the one before it left: updates of all columns, deletions, and updates of some.
+PAGED_MERGES: list[Callable[[DeltaTable, SparkSession], MergeReport]] = [
+    lambda table, spark: table.merge(spark.sql(NEW_ROWS).alias("s"), ON).whenMatchedUpdateAll().run(),
+    lambda table, spark: (
+        table.merge(some_ids(spark, 61100, 50), ON)
+        .whenMatchedDelete("t.id % 3 = 0")
+        .whenMatchedUpdate(set={"price": "null", "word": "concat(t.word, ' twice')"})
+        .run()
+    ),
+    lambda table, spark: (
+        table.merge(some_ids(spark, 62000, 9), ON)
+        .whenMatchedUpdate(set={"day": "DATE'1999-01-01'", "share": "1e9D", "small": "CAST(-9 AS SMALLINT)", "id": "-t.id"})
+        .run()
+    ),
+    lambda table, spark: (
+        table.merge(some_ids(spark, 61200, 9), ON)
+        .whenMatchedDelete("t.id % 2 = 0")
+        .whenMatchedUpdate(set={"price": "5000000", "at": "null", "open": "null"})
+        .run()
+    ),
+]
+PAGED_FILTERS = (
+    "id < 0",
+    "word = 'new word'",
+    "word LIKE '% twice'",
+    "price = 5000000",
+    "day < '2000-01-01'",
+    "small = 9",
+    "share >= 1e8",
+    "at IS NULL",
+    "id BETWEEN 60990 AND 61310 AND group IN (1, 4)",
+)
+
+
+@pytest.mark.parametrize("write", [by_spark, by_us])
+def test_readers_agree_on_pages_that_were_copied(spark: SparkSession, tmp_path: Path, write: Write) -> None:
+    path = tmp_path / "t"
+    write(spark, path, MANY_ROWS)
+    with using(small_file_bytes=0, page_bytes=0, page_share=0.9):
+        reports = [merge(DeltaTable.forPath(spark, str(path)).alias("t"), spark) for merge in PAGED_MERGES]
+    assert [report.paged_files for report in reports] == [1] * len(reports), [report.plain_rewrites for report in reports]
+    check_readers(spark, path, PAGED_FILTERS)

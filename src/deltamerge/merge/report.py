@@ -16,7 +16,7 @@ from deltamerge.merge.views import funnel_view, ran_view, time_view
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.rows import one_row
 from deltamerge.worker.parquet.plain import Reason
-from deltamerge.worker.write.results import SPLICED
+from deltamerge.worker.write.results import PAGED, SPLICED
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class MergeReport(Shown):
     often the commit was tried; `merged_before` says that the same transaction id was in the table already, so that nothing was
     done and every metric counts 0. `strategy` is how rows were matched, `attempt` says it in words, `reason` why it was chosen,
     and `others` why not another one; `touched_files` is the number of files in which rows changed. Of the files that were
-    written again `spliced_files` had what did not change copied as bytes; `plain_rewrites` counts the others by the reason.
+    written again `spliced_files` had what did not change copied as bytes, and `paged_files` of these pages of
+    columns of which others changed; `plain_rewrites` counts the others by the reason.
     """
 
     version: int | None
@@ -41,6 +42,7 @@ class MergeReport(Shown):
     others: tuple[str, ...] = ()
     touched_files: int = 0
     spliced_files: int = 0
+    paged_files: int = 0
     plain_rewrites: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -111,6 +113,7 @@ class MergeReport(Shown):
             **plain,
             "others": list(self.others),
             "spliced_files": self.spliced_files,
+            "paged_files": self.paged_files,
             "plain_rewrites": dict(self.plain_rewrites),
         }
 
@@ -144,8 +147,9 @@ def report(done: CommittedMerge) -> MergeReport:
         reason=outcome.ran.attempt.reason,
         others=tuple(outcome.ran.others()),
         touched_files=outcome.touched.num_rows + len(outcome.marked),
-        spliced_files=outcome.rewrites.get(SPLICED, 0),
-        plain_rewrites={Reason[name].value: count for name, count in outcome.rewrites.items() if name != SPLICED},
+        spliced_files=outcome.rewrites.get(SPLICED, 0) + outcome.rewrites.get(PAGED, 0),
+        paged_files=outcome.rewrites.get(PAGED, 0),
+        plain_rewrites={Reason[name].value: count for name, count in outcome.rewrites.items() if name in Reason.__members__},
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from deltamerge.protocol.formats.thrift import I32, I64, LIST, STRUCT, Items, Malformed, Struct, read_struct, struct_bytes
 from deltamerge.worker.parquet.footer import Chunk, ReadAt, get
@@ -11,7 +12,7 @@ from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 _INDEX = {1: LIST, 2: LIST}
 _LOCATION = {1: I64, 2: I32, 3: I64}
 _HEADER_BYTES = 4 << 10
-_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+DATA, DICTIONARY, DATA_V2 = 0, 2, 3
 
 
 def offset_index(chunk: Chunk, data: bytes) -> Struct:
@@ -23,7 +24,7 @@ def offset_index(chunk: Chunk, data: bytes) -> Struct:
     if end != len(data) or 1 not in index or any(_INDEX.get(id) != type for id, (type, _) in index.items()):
         raise NotSpliceable(Reason.INDEXES, "an offset index is not understood")
     place, row = chunk.meta[9][1], -1
-    for location in _locations(index):
+    for location in locations(index):
         if {id: type for id, (type, _) in location.items()} != _LOCATION or location[1][1] != place or location[3][1] <= row:
             raise NotSpliceable(Reason.PAGES, "an offset index has others")
         place, row = place + location[2][1], location[3][1]
@@ -32,7 +33,8 @@ def offset_index(chunk: Chunk, data: bytes) -> Struct:
     return index
 
 
-def _locations(index: Struct) -> Sequence[Struct]:
+def locations(index: Struct) -> Sequence[Struct]:
+    """The places of pages in an offset index, each with its length and its first row."""
     found = index[1][1]
     if found.values and found.type != STRUCT:
         raise NotSpliceable(Reason.INDEXES, "an offset index is not understood")
@@ -42,12 +44,28 @@ def _locations(index: Struct) -> Sequence[Struct]:
 
 def moved_index(index: Struct, by: int) -> bytes:
     """The bytes of an offset index whose pages lie so many bytes further on."""
-    places = tuple({**location, 1: (I64, location[1][1] + by)} for location in _locations(index))
+    places = tuple({**location, 1: (I64, location[1][1] + by)} for location in locations(index))
     return struct_bytes({**index, 1: (LIST, Items(STRUCT, places))})
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A page that a walk came by: its kind, its first byte and the one behind its last, and its values if it has data."""
+
+    kind: int
+    start: int
+    end: int
+    values: int
 
 
 def check_pages(chunk: Chunk, read_at: ReadAt) -> None:
     """Walk from page to page. Raises NotSpliceable where they do not fill the chunk, or have more or fewer values than it."""
+    for _ in walked(chunk, read_at):
+        pass
+
+
+def walked(chunk: Chunk, read_at: ReadAt) -> Iterator[Walked]:
+    """The pages from one to the next. Raises NotSpliceable as `check_pages`."""
     place, values = chunk.start, 0
     while place < chunk.end:
         try:
@@ -57,10 +75,13 @@ def check_pages(chunk: Chunk, read_at: ReadAt) -> None:
         kind, size = get(header, 1), get(header, 3)
         if not isinstance(size, int) or size < 0 or not _may_be(kind, place, chunk):
             raise NotSpliceable(Reason.PAGES)
-        if kind in (_DATA, _DATA_V2):
-            values += _count(get(header, 5 if kind == _DATA else 8))
-        elif kind != _DICTIONARY:
+        count = 0
+        if kind in (DATA, DATA_V2):
+            count = _count(get(header, 5 if kind == DATA else 8))
+        elif kind != DICTIONARY:
             raise NotSpliceable(Reason.PAGES, "a page is of an unknown kind")
+        values += count
+        yield Walked(kind, place, place + length + size, count)
         place += length + size
     if place != chunk.end or values != chunk.values:
         raise NotSpliceable(Reason.PAGES)
@@ -69,7 +90,7 @@ def check_pages(chunk: Chunk, read_at: ReadAt) -> None:
 def _may_be(kind: object, place: int, chunk: Chunk) -> bool:
     """Whether a page of a kind may begin at a place: a dictionary comes first, and old writers take it for data."""
     first = chunk.meta[9][1]
-    return (kind == _DICTIONARY) == (place < first) or (kind == _DICTIONARY and place == chunk.start == first)
+    return (kind == DICTIONARY) == (place < first) or (kind == DICTIONARY and place == chunk.start == first)
 
 
 def _count(page: object) -> int:

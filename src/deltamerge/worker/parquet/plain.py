@@ -29,3 +29,27 @@ class NotSpliceable(Exception):
     def __init__(self, reason: Reason, detail: str = "") -> None:
         self.reason = reason
         super().__init__(f"{reason.value}: {detail}" if detail else reason.value)
+
+
+class Whole(Enum):
+    """Why a column chunk is encoded as a whole, where pages of it could have been copied."""
+
+    NESTED = "it is nested"
+    MANY = "many of its pages change"
+    FEW = "few bytes of it stay"
+    PAGES = "its pages are not understood"
+    CODEC = "its pages are compressed in a way that is not written"
+    CHECKED = "all of its values have to be checked"
+    FILLED = "row ids or commit versions of it are those of the file"
+    STATISTICS = "the footer does not say all of its values' statistics"
+    BOUNDS = "the smallest or the largest of its values may be gone"
+    DICTIONARY = "its dictionary is not understood"
+    FULL = "its dictionary can't take more values"
+
+
+class NotPaged(Exception):
+    """A column chunk whose pages can't be copied with certainty, or not with gain; it is to be encoded as a whole."""
+
+    def __init__(self, reason: Whole) -> None:
+        self.reason = reason
+        super().__init__(reason.value)

@@ -12,7 +12,7 @@ from deltamerge.worker.write.changes import by_file
 from deltamerge.worker.write.count import count_changes
 from deltamerge.worker.write.feed import INSERT, FeedWriter
 from deltamerge.worker.write.mark import FileMarker
-from deltamerge.worker.write.results import ADD, CHANGE, COUNTS, MARKED, SPLICED, TOUCHED, result_batch, written_row
+from deltamerge.worker.write.results import ADD, CHANGE, COUNTS, MARKED, PAGED, SPLICED, TOUCHED, result_batch, written_row
 from deltamerge.worker.write.rewrite import CLAUSE, ChangedFile, ChangeSpec, FileRewriter, inserted_rows
 from deltamerge.worker.write.splice.splicer import rewriter
 from deltamerge.worker.write.write import PartitionWriters
@@ -85,4 +85,6 @@ def _how(done: ChangedFile) -> str | None:
     """How a file was written again: spliced, or the name of the reason why not; None where nothing of it is left."""
     if not done.written and not done.copied:
         return None
-    return SPLICED if done.plain is None else done.plain.name
+    if done.plain is not None:
+        return done.plain.name
+    return PAGED if done.pages else SPLICED

@@ -10,7 +10,8 @@ import pyarrow as pa
 from deltamerge.worker.write.write import WrittenFile
 
 ADD, CHANGE, TOUCHED, MARKED, COUNTS = "add", "cdc", "touched", "marked", "counts"
-SPLICED = "SPLICED"  # how a touched file was written again; or why it was not spliced
+# How a touched file was written again, by chunks or also by pages; or why it was not spliced.
+SPLICED, PAGED = "SPLICED", "PAGED"
 # Positions of source rows that a second job writes; changed rows that a preview shows, as an Arrow stream.
 POSITIONS, SAMPLE = "positions", "sample"
 

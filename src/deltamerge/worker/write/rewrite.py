@@ -86,7 +86,8 @@ class ChangedFile:
     than once.
 
     `vector` has the deleted rows of one that stays, encoded, and `rows` counts all of its rows; None says that it is replaced.
-    `plain` says why what did not change was not copied as bytes, None where it was.
+    `plain` says why what did not change was not copied as bytes, None where it was; `pages` counts those that
+    were copied of column chunks of which others changed.
     """
 
     file: int
@@ -97,6 +98,7 @@ class ChangedFile:
     vector: bytes | None = None
     rows: int = 0
     plain: Reason | None = None
+    pages: int = 0
 
 
 @dataclass(frozen=True)

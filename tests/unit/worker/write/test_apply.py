@@ -335,7 +335,7 @@ UPDATE, DELETE, INSERT = ClauseAction("update", frozenset({"id"})), ClauseAction
 
 
 def test_files_and_inserts_that_were_finished_before_a_failure_are_deleted(tmp_path: Path, limit: Callable[..., None]) -> None:
-    limit(row_group_bytes=1, rewrite_rows=20_000, small_file_bytes=0)
+    limit(row_group_bytes=1, rewrite_rows=20_000, small_file_bytes=0, splices=False)
     spec = small_spec(tmp_path, [3, 30_000], UPDATE, INSERT, target_bytes=1)
     inserts = pa.table({FILE: pa.nulls(20_000, pa.int32()), ROW: pa.nulls(20_000, pa.int64()), CLAUSE: pa.repeat(1, 20_000)})
     seen = []

@@ -144,7 +144,7 @@ def test_legacy_int96_timestamps_are_written_again_as_microseconds(tmp_path: Pat
 
 
 def test_discard_leaves_the_old_file_only(tmp_path: Path, limit: Callable[..., None]) -> None:
-    limit(row_group_bytes=1, rewrite_rows=20_000)
+    limit(row_group_bytes=1, rewrite_rows=20_000, splices=False)
     pq.write_table(words(60_000), tmp_path / NAME)
     writer = rewriter(spec_for(tmp_path, DELETE))
     writer.take(hits([50_000]))

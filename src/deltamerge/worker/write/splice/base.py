@@ -88,7 +88,7 @@ def base_of(spec: ChangeSpec, task: FileTask, opened: Opened) -> Base:
         raise NotSpliceable(Reason.FOOTER, "it has other row groups")
     if not type_ordered(footer):
         raise NotSpliceable(Reason.ORDERS)
-    if len(footer.groups) <= 1 and not _keeps_columns(spec, names):
+    if len(footer.groups) <= 1 and not spec.write.budgets.page_share and not _keeps_columns(spec, names):
         raise NotSpliceable(Reason.WHOLE)
     schema = pa.schema([_as_required(field, columns) for field in _in_order(spec.write.stored, columns)])
     return Base(opened, task.store or spec.write.store, task.name, footer, columns, names, schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +25,10 @@ from deltamerge.worker.parquet.footer import (
     with_place,
     without_nan,
 )
-from deltamerge.worker.parquet.places import moved_index, offset_index
+from deltamerge.worker.parquet.pages import PagedChunk
+from deltamerge.worker.parquet.places import locations, moved_index, offset_index
 from deltamerge.worker.write.splice.base import Base, Indexes, bloom_place
+from deltamerge.worker.write.splice.group import ChangedColumns
 from deltamerge.worker.write.splice.known import Place, Seen, known_of, place_of, seen_in, with_seen
 from deltamerge.worker.write.stats import FileStats, StatsColumn, values_at
 from deltamerge.worker.write.write import WriteSpec, WrittenFile, dictionary_columns, new_name, parquet_writer
@@ -40,7 +42,7 @@ class _Behind:
 
     offsets: Struct | None
     by: int
-    column_index: bytes | None
+    column_index: bytes | None = None
     bloom: tuple[int, int] | None = None
 
 
@@ -72,7 +74,7 @@ class SplicedFile:
         self._store = spec.store
         self._codec = spec.codec
         self._base = base
-        self._indexes = indexes
+        self.indexes = indexes
         self.name = new_name(spec, folder, task)
         self._stats = FileStats(spec.stats)
         self._columns = [(column, place) for column in spec.stats if (place := place_of(base.columns, column.path)) is not None]
@@ -106,28 +108,35 @@ class SplicedFile:
         found = [column.path[0] for column, place in self._kept(patched) if self._known(group, column, place) is None]
         return list(dict.fromkeys(found))
 
-    def keep(self, number: int, patched: pa.Table | None, seen: Iterable[pa.Table]) -> None:
-        """Copy a row group of the base, with the columns of `patched` in place of its own.
+    def keep(self, number: int, changed: ChangedColumns, seen: Iterable[pa.Table], sorts: bool) -> None:
+        """Copy a row group of the base, with its changed columns in place of its own; `sorts` says that its rows stay in order.
 
         `seen` has the columns that `unknown` gives, in parts.
         """
         group = self._base.footer.groups[number]
-        names = [] if patched is None else patched.column_names
-        self._stats.add_rows(group.rows)
-        chunks = self._count(group, names, seen)
+        whole = changed.whole
+        names = [] if whole is None else whole.column_names
+        self._stats.add_rows(changed.rows)
+        chunks = self._count(group, changed, seen)
         ordered = [name for name in self._base.schema.names if name in names]
-        encoded = None if patched is None or not names else self._encoded(patched.select(ordered))
+        encoded = None if whole is None else self._encoded(whole.select(ordered))
         taken = iter(() if encoded is None else encoded.footer.groups[0].chunks)
-        new = self._begun(group.rows, None if names else group.fields)
-        if patched is not None:
-            self._stats.count(patched, [column for column, _ in self._columns if column.path[0] in names])
+        new = self._begun(changed.rows, group.fields if sorts else None)
+        if whole is not None:
+            self._stats.count(whole, [column for column, _ in self._columns if column.path[0] in names])
         replaced = {leaf for name in names for leaf in self._base.leaves_of(name)}
         for leaf, chunk in enumerate(group.chunks):
             if leaf in replaced:
                 assert encoded is not None
                 self._add_encoded(new, encoded, next(taken), leaf)
+            elif leaf in changed.paged:
+                self._add_paged(new, changed.paged[leaf])
             else:
                 self._add_copied(new, chunks.get(leaf, chunk), chunk, (number, leaf))
+        if changed.names and not _are_aligned(new.indexes):
+            # Parquet's Java library may give a wrong value for the last row that it finds by pages that end at different rows:
+            # GH-3747 of apache/parquet-java.
+            new.indexes = [replace(behind, column_index=None) for behind in new.indexes]
 
     def _kept(self, patched: Sequence[str]) -> list[tuple[StatsColumn, Place]]:
         return [(column, place) for column, place in self._columns if column.path[0] not in patched]
@@ -135,12 +144,14 @@ class SplicedFile:
     def _known(self, group: RowGroup, column: StatsColumn, place: Place) -> Any:
         return known_of(group.chunks[place.leaf], column, place, self._base.footer.writer, self._nan_free, group.rows)
 
-    def _count(self, group: RowGroup, patched: Sequence[str], seen: Iterable[pa.Table]) -> Mapping[int, Chunk]:
-        """Count the values that are copied; the chunks of which more is known now."""
+    def _count(self, group: RowGroup, changed: ChangedColumns, seen: Iterable[pa.Table]) -> Mapping[int, Chunk]:
+        """Count the values that are not written whole; the copied chunks of which more is known now."""
         for column in self._void:
-            self._stats.add_known(column, group.rows)
+            self._stats.add_known(column, changed.rows)
+        for column, known in changed.counted:
+            self._stats.add_known(column, known.nulls, known.has_nan, known.texts)
         unknown: list[tuple[StatsColumn, Place]] = []
-        for column, place in self._kept(patched):
+        for column, place in self._kept(changed.names):
             known = self._known(group, column, place)
             if known is None:
                 unknown.append((column, place))
@@ -160,7 +171,7 @@ class SplicedFile:
                 self._dictionaries[name] = dictionary_columns(rows.select([name]))
         sink = pa.BufferOutputStream()
         dictionaries = [path for name in rows.column_names for path in self._dictionaries[name]]
-        with parquet_writer(sink, schema, self._codec, dictionaries, self._indexes.are_complete) as writer:
+        with parquet_writer(sink, schema, self._codec, dictionaries, self.indexes.are_complete) as writer:
             writer.write_table(pa.table(rows.columns, schema=schema), row_group_size=rows.num_rows)
         data = memoryview(sink.getvalue())
         length = int.from_bytes(data[-8:-4], "little")
@@ -190,15 +201,29 @@ class SplicedFile:
 
     def _add_copied(self, group: _Group, told: Chunk, chunk: Chunk, key: tuple[int, int]) -> None:
         placed = moved(told, self._at_next())
-        span = self._span
-        if span is not None and span[1] == chunk.start:
-            self._span = span[0], chunk.end
-        else:
-            self._flush_span()
-            self._span = chunk.start, chunk.end
+        self._copy(chunk.start, chunk.end)
         group.chunks.append(placed)
         by = placed.start - chunk.start
-        group.indexes.append(_Behind(self._indexes.offsets.get(key), by, self._indexes.columns.get(key), bloom_place(chunk)))
+        group.indexes.append(_Behind(self.indexes.offsets.get(key), by, self.indexes.columns.get(key), bloom_place(chunk)))
+
+    def _add_paged(self, group: _Group, paged: PagedChunk) -> None:
+        placed = moved(paged.chunk, self._at_next())
+        for piece in paged.pieces:
+            if isinstance(piece, bytes):
+                self._flush_span()
+                self._put(piece)
+            else:
+                self._copy(*piece)
+        group.chunks.append(placed)
+        group.indexes.append(_Behind(paged.offsets, placed.start - paged.chunk.start))
+
+    def _copy(self, start: int, end: int) -> None:
+        span = self._span
+        if span is not None and span[1] == start:
+            self._span = span[0], end
+        else:
+            self._flush_span()
+            self._span = start, end
 
     def _at_next(self) -> int:
         """Where the next chunk begins."""
@@ -270,6 +295,12 @@ class SplicedFile:
             with contextlib.suppress(Exception):
                 self._sink.close()
             self._store.delete(self.name)
+
+
+def _are_aligned(indexes: Sequence[_Behind]) -> bool:
+    """Whether the pages of all chunks of a row group begin at the same rows."""
+    firsts = [None if one.offsets is None else [place[3][1] for place in locations(one.offsets)] for one in indexes]
+    return firsts[0] is not None and all(first == firsts[0] for first in firsts)
 
 
 def _part(data: memoryview, chunk: Chunk, id: int) -> memoryview:

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from deltamerge.protocol.formats.thrift import BINARY, I64, STRUCT, TRUE
 from deltamerge.worker.parquet.footer import Chunk, get, with_meta
+from deltamerge.worker.parquet.plain import NotPaged, Whole
 from deltamerge.worker.parquet.schema import OPTIONAL, Node
 from deltamerge.worker.write.existing import stored_bounds
 from deltamerge.worker.write.stats import Path, StatsColumn
 
-_INT32, _INT64, _FLOAT, _DOUBLE = 1, 2, 4, 5
+_INT32, _INT64, _FLOAT, _DOUBLE, _TEXTS = 1, 2, 4, 5, 6
 # Writers whose bounds of numbers are values that occur, also where they don't say so.
 _EXACT_NUMBERS = (b"parquet-cpp-arrow ", b"parquet-mr ", b"parquet-rs ", b"delta-rs ", b"DuckDB ", b"Polars")
 _EXACT_TEXTS = (b"parquet-cpp-arrow ",)
@@ -131,6 +132,43 @@ def seen_in(values: Any, column: StatsColumn) -> Seen:
     numbers = stored_bounds(values, column.type)
     nans = int(pc.sum(pc.is_nan(values)).as_py() or 0) if pa.types.is_floating(column.type) else 0
     return Seen(values.null_count, nans, (numbers[0], numbers[1]) if numbers else None)
+
+
+def seen_after(chunk: Chunk, column: StatsColumn, known: Known, before: Any, removed: Any, after: Any) -> Seen:
+    """What is found in all values of a chunk of which those `before` became those `after`, the `removed` among them being gone.
+
+    Raises NotPaged where a bound may be gone: others than these values may have it, or none.
+    """
+    nulls = known.nulls - before.null_count + after.null_count
+    if not column.bounded:
+        return Seen(nulls)
+    gone, new = seen_in(removed, column), seen_in(after, column)
+    if known.nulls == chunk.values:
+        return Seen(nulls, new.nans, new.bounds)
+    low, high = (_bound(get(chunk.statistics, id), chunk.meta[1][1]) for id in (6, 5))
+    if new.bounds is not None and new.bounds[0] <= low:
+        low = new.bounds[0]
+    elif gone.bounds is not None and gone.bounds[0] <= low:
+        raise NotPaged(Whole.BOUNDS)
+    if new.bounds is not None and new.bounds[1] >= high:
+        high = new.bounds[1]
+    elif gone.bounds is not None and gone.bounds[1] >= high:
+        raise NotPaged(Whole.BOUNDS)
+    return Seen(nulls, new.nans, (low, high))
+
+
+def _bound(data: bytes, kind: int) -> Any:
+    if kind in (_FLOAT, _DOUBLE):
+        return struct.unpack("<f" if kind == _FLOAT else "<d", data)[0]
+    if kind in (_INT32, _INT64):
+        return int.from_bytes(data, "little", signed=True)
+    return data if kind == _TEXTS else int.from_bytes(data, "big", signed=True)
+
+
+def with_nulls(chunk: Chunk, nulls: int | None) -> Chunk:
+    """The chunk of which no more is said than how many of its values are null, None for nothing."""
+    meta = {id: field for id, field in chunk.meta.items() if id != 12}
+    return with_meta(chunk, meta if nulls is None else {**meta, 12: (STRUCT, {3: (I64, nulls)})})
 
 
 def with_seen(chunk: Chunk, column: StatsColumn, place: Place, seen: Seen) -> Chunk:

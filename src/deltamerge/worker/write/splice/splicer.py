@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from deltamerge.worker.parquet.footer import Chunk, get
+from deltamerge.worker.parquet.footer import get
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from deltamerge.worker.scan.columns import stored_table
 from deltamerge.worker.scan.scan import ROW, FileTask, RowGroup, row_groups
@@ -25,16 +25,15 @@ from deltamerge.worker.write.rewrite import (
     FileRewriter,
     folder_of,
     open_target,
-    updated_rows,
 )
 from deltamerge.worker.write.splice.base import Base, base_of, indexes_of
 from deltamerge.worker.write.splice.file import SplicedFile
+from deltamerge.worker.write.splice.group import GroupChange, changed_columns
+from deltamerge.worker.write.splice.paged import held_bytes, saves
 from deltamerge.worker.write.tracking import ROW_VERSION, TRACKED
 from deltamerge.worker.write.write import DataFileWriter, PartitionWriters, check_lengths, check_required
 
 log = logging.getLogger("deltamerge.worker")
-
-_LEAST_BYTES = 16
 
 
 def rewriter(
@@ -74,6 +73,7 @@ class FileSplicer(FileRewriter):
         self._new: SplicedFile | None = None
         self._batches = None
         self._left = row_groups(base.opened.file)
+        self._pages = 0
         self._physical = {logical: physical for physical, logical in base.names.items()}
 
     def finish(self) -> ChangedFile:
@@ -82,7 +82,7 @@ class FileSplicer(FileRewriter):
         self._writer.flush()
         if self._new is not None and self._new.is_empty:
             self._writer = self._new_writer(self._number)
-        return super().finish()
+        return replace(super().finish(), pages=self._pages)
 
     def _advance(self, known: int | None) -> None:
         """Settle every row group whose changed rows are all known: those that end at or before position `known`, all for None."""
@@ -164,19 +164,31 @@ class FileSplicer(FileRewriter):
         self._batches = self._read(groups)
 
     def _keeps(self, group: RowGroup, changed: pa.Table) -> bool:
-        """Whether the rows of a row group stay and some of its columns are copied."""
+        """Whether something of a row group is copied: columns, or pages of them."""
         clauses = np.unique(changed.column(CLAUSE).to_numpy()).tolist()
         actions = [self._spec.clauses[number] for number in clauses]
         partition = set(self._spec.write.partition_columns)
-        if any(action.kind != "update" or action.assigned & partition for action in actions):
+        if any(action.kind not in ("update", "delete") or action.assigned & partition for action in actions):
             return False
+        budgets = self._spec.write.budgets
         touched = self._touched(group, changed)
         if len(touched) == len(self._base.names):
-            return False
+            return self._saves(group, changed)
         chunks = self._base.footer.groups[group.index].chunks
         read = touched if self._feed is None else self._base.names.values()
         leaves = [chunks[leaf] for name in read for leaf in self._base.leaves_of(self._physical[name])]
-        return sum(map(_held_bytes, leaves)) <= 2 * self._spec.write.budgets.row_group_bytes
+        return sum(map(held_bytes, leaves)) <= 2 * budgets.row_group_bytes
+
+    def _saves(self, group: RowGroup, changed: pa.Table) -> bool:
+        """Whether of a row group all columns of which change few pages do, about."""
+        budgets = self._spec.write.budgets
+        stay = group.rows - int(np.isin(changed.column(CLAUSE).to_numpy(), self._spec.updates, invert=True).sum())
+        if not budgets.page_share or not stay:
+            return False
+        chunks = self._base.footer.groups[group.index].chunks
+        positions = changed.column(ROW).to_numpy() - group.first_row
+        columns = [(node, [chunks[leaf] for leaf in self._base.leaves_of(node.name.decode())]) for node in self._base.columns]
+        return saves(columns, group.rows, positions, budgets)
 
     def _touched(self, group: RowGroup, changed: pa.Table) -> list[str]:
         """The columns of a row group that are written anew, by logical names: what is assigned, and what tracks rows.
@@ -185,6 +197,8 @@ class FileSplicer(FileRewriter):
         """
         chunks = self._base.footer.groups[group.index].chunks
         clauses = np.unique(changed.column(CLAUSE).to_numpy()).tolist()
+        if any(self._spec.clauses[number].kind == "delete" for number in clauses):
+            return list(self._base.names.values())
         names: set[str] = set().union(*(self._spec.clauses[number].assigned for number in clauses))
         if clauses:
             names.add(ROW_VERSION)
@@ -198,21 +212,38 @@ class FileSplicer(FileRewriter):
         self._writer.flush()
         if not group.rows:
             return
-        touched = self._touched(group, changed)
-        patched = self._patched(group, changed, touched) if touched or (self._feed is not None and changed.num_rows) else None
-        physical = [self._physical[name] for name in touched]
+        touched = tuple(self._touched(group, changed))
+        of = GroupChange(
+            self._spec,
+            self._task,
+            self._base,
+            self._new.indexes,
+            group,
+            changed,
+            touched,
+            frozenset(self._checked(group)),
+            self._feed,
+        )
+        columns = changed_columns(of)
         self._counts += np.bincount(changed.column(CLAUSE).to_numpy(), minlength=len(self._counts))
         self._copied += group.rows - changed.num_rows
-        self._new.keep(group.index, patched, self._seen(group, physical))
+        self._pages += columns.copied_pages
+        sorts = not any(self._spec.clauses[number].kind == "update" for number in np.unique(changed.column(CLAUSE)).tolist())
+        self._new.keep(group.index, columns, self._seen(group, [self._physical[name] for name in touched]), sorts)
+
+    def _checked(self, group: RowGroup) -> set[str]:
+        """The columns of which all values have to be looked at."""
+        write = self._spec.write
+        return {path[0] for path in write.required if not self._is_null_free(group, path)} | {
+            path[0] for path, _ in write.lengths
+        }
 
     def _seen(self, group: RowGroup, patched: list[str]) -> Iterator[pa.Table]:
         """The columns that are copied whose values have to be looked at, in parts: for statistics, or to be checked."""
         assert self._new is not None
         write = self._spec.write
-        checked = {path[0] for path in write.required if not self._is_null_free(group, path)}
-        checked |= {path[0] for path, _ in write.lengths}
         named = {self._base.names[name] for name in self._new.unknown(group.index, patched)}
-        names = (named | checked) - {self._base.names[name] for name in patched}
+        names = (named | self._checked(group)) - {self._base.names[name] for name in patched}
         for rows in self._rows(group, names) if names else ():
             check_required(write.required, rows)
             check_lengths(write.lengths, rows)
@@ -227,23 +258,6 @@ class FileSplicer(FileRewriter):
         chunk = self._base.footer.groups[group.index].chunks[leaves[0]]
         return len(path) == len(chunk.path) == 1 and get(chunk.statistics, 3) == 0
 
-    def _patched(self, group: RowGroup, changed: pa.Table, touched: list[str]) -> pa.Table | None:
-        """The touched columns of a row group with the new values of changed rows, which are in the feed, as a file has them."""
-        names = None if self._feed is not None else touched
-        rows = pa.concat_tables(self._rows(group, names))
-        first = group.first_row
-        new = None
-        if changed.num_rows:
-            new = updated_rows(self._spec, changed, lambda at: rows.take(pa.array(at - first)), self._feed, names)
-        if not touched:
-            return None
-        kept = rows.select(touched)
-        if new is not None:
-            kept = _placed(kept, new.select(touched), changed.column(ROW).to_numpy() - first)
-        check_required(self._spec.write.required, kept)
-        check_lengths(self._spec.write.lengths, kept)
-        return self._stored(kept)
-
     def _rows(self, group: RowGroup, columns: Collection[str] | None) -> Iterator[pa.Table]:
         return all_rows(self._spec.write, self._task, self._opened.file, [group], columns)
 
@@ -252,17 +266,3 @@ class FileSplicer(FileRewriter):
         names = [name for name in rows.column_names if name in self._physical]
         schema = pa.schema([self._spec.write.stored.field(self._physical[name]) for name in names])
         return stored_table(rows.select(names), schema)
-
-
-def _held_bytes(chunk: Chunk) -> int:
-    """About the bytes of a chunk's values in memory."""
-    texts = get(get(chunk.meta, 16, {}), 1, 0)
-    return int(max(chunk.meta[6][1], texts, _LEAST_BYTES * chunk.values))
-
-
-def _placed(rows: pa.Table, new: pa.Table, places: np.ndarray[Any, Any]) -> pa.Table:
-    """The rows with new ones at some places."""
-    order = np.arange(rows.num_rows)
-    order[places] = rows.num_rows + np.arange(new.num_rows)
-    both = pa.concat_tables([rows, new]).combine_chunks()
-    return both.take(pa.array(order))

@@ -1,0 +1,67 @@
+"""Breaks of the copying of pages."""
+
+from __future__ import annotations
+
+from tests.mutants.base import Break
+
+_SPLICE = "worker/write/splice/"
+_TESTS = "worker/write/test_page_reasons.py worker/write/test_pages.py"
+
+PAGES = (
+    Break(
+        "plain pages stand before those against the dictionary",
+        _SPLICE + "paged.py",
+        "index_page(wider, part, header.encoding) if part is not None and len(part) else None",
+        "None",
+        _TESTS,
+    ),
+    Break(
+        "values of a dictionary move",
+        _SPLICE + "dictionary.py",
+        "    body = dictionary.body + _plain(unknown)\n",
+        "    body = _plain(unknown) + dictionary.body\n",
+        _TESTS,
+    ),
+    Break(
+        "the least value stays when its row is gone",
+        _SPLICE + "known.py",
+        "    elif gone.bounds is not None and gone.bounds[0] <= low:\n",
+        "    elif False:\n",
+        _TESTS,
+    ),
+    Break(
+        "the greatest value stays when its row is gone",
+        _SPLICE + "known.py",
+        "    elif gone.bounds is not None and gone.bounds[1] >= high:\n",
+        "    elif False:\n",
+        _TESTS,
+    ),
+    Break(
+        "column indexes stay where pages are not aligned",
+        _SPLICE + "file.py",
+        "        if changed.names and not _are_aligned(new.indexes):\n",
+        "        if False:\n",
+        _TESTS,
+    ),
+    Break(
+        "row ids of the old file are those of the new one",
+        _SPLICE + "group.py",
+        "    if name in TRACKED and get(column.chunk.statistics, 3) != 0:\n",
+        "    if False:\n",
+        _TESTS,
+    ),
+    Break(
+        "a page with other values than its place says is taken",
+        _SPLICE + "paged.py",
+        "if any(head.values != column.pages[n].rows for head, n",
+        "if any(False for head, n",
+        _TESTS,
+    ),
+    Break(
+        "an offset index counts no rows that were copied",
+        "worker/parquet/pages.py",
+        "at + page.end - page.start, row + page.rows, copied + 1",
+        "at + page.end - page.start, row, copied + 1",
+        _TESTS,
+    ),
+)
