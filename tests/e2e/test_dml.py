@@ -113,6 +113,7 @@ def test_a_plan_in_words_runs_nothing(spark: SparkSession, table: DeltaTable, tm
     assert table.history().count() == 1
 
 
+@pytest.mark.local(reason="Spark writes the other table, without a connector to the store")
 def test_a_plan_of_another_formats_table_is_sparks(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.parquet(str(tmp_path / "p"))
     (row,) = deltamerge.sql(spark, f"EXPLAIN SELECT * FROM parquet.`{tmp_path / 'p'}`").collect()
