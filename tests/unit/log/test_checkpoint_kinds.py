@@ -46,8 +46,9 @@ def sidecar(root: Path, name: str, *files: str, removes: pa.Table = NOTHING) -> 
     """Write a sidecar file; the action that names it."""
     folder = root / "_delta_log" / "_sidecars"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(checkpoint_bytes(files_of(*files), removes, []))
-    return {"sidecar": {"path": name, "sizeInBytes": 1, "modificationTime": 1}}
+    data = checkpoint_bytes(files_of(*files), removes, [])
+    (folder / name).write_bytes(data)
+    return {"sidecar": {"path": name, "sizeInBytes": len(data), "modificationTime": 1}}
 
 
 def top_level(root: Path, version: int, ending: str, *actions: dict[str, Any], of: int | None = None) -> Path:
@@ -108,7 +109,7 @@ def test_a_v2_checkpoint_in_json_may_hold_its_files_itself(tmp_path: Path) -> No
     assert found.tombstones.table["path"].to_pylist() == ["x"]
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "other version", "no metadata", "bad line", "escape"])
+@pytest.mark.parametrize("damage", ["missing", "truncated", "another size", "other version", "no metadata", "bad line", "escape"])
 def test_a_damaged_v2_checkpoint_is_passed_over_or_named(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     store = create(tmp_path, add("a"))
     commit(tmp_path, 1, V2, add("b"))
@@ -119,6 +120,8 @@ def test_a_damaged_v2_checkpoint_is_passed_over_or_named(tmp_path: Path, damage:
         file.unlink()
     elif damage == "truncated":
         file.write_bytes(file.read_bytes()[:-20])
+    elif damage == "another size":
+        sidecar(tmp_path, "one.parquet", "a")
     elif damage == "no metadata":
         top.write_text("".join(line + "\n" for line in top.read_text().splitlines()[1:]))
     elif damage == "bad line":

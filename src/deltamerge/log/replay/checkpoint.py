@@ -54,24 +54,24 @@ class CheckpointState:
 
 @dataclass(frozen=True)
 class _Part:
-    """What one file of a checkpoint holds; `sidecars` are the names of the files that hold the rest."""
+    """What one file of a checkpoint holds; `sidecars` are the names and sizes in bytes of the files that hold the rest."""
 
     adds: tuple[FileChunk, ...] = ()
     removes: pa.Table = field(default_factory=TOMBSTONE_SCHEMA.empty_table)
     others: tuple[Action, ...] = ()
-    sidecars: tuple[str, ...] = ()
+    sidecars: tuple[tuple[str, int], ...] = ()
     version: int | None = None
 
 
 def read_checkpoint(store: Store, files: CheckpointFiles) -> CheckpointState:
     """Read all files of a checkpoint. Raises CorruptTableError naming the file and, as `checkpoint`, its first file."""
     first, size = files.parts[0].name, DecodedSize()
-    parts = _read_all(store, [info.name for info in files.parts], first, size)
+    parts = _read_all(store, [(info.name, None) for info in files.parts], first, size)
     if any(part.version not in (None, files.version) for part in parts):
         raise _corrupt(store, first, first, f"its checkpointMetadata is not of version {files.version}")
     if files.has_uuid and parts[0].version is None:
         raise _corrupt(store, first, first, "it has no checkpointMetadata")
-    parts += _read_all(store, [name for part in parts for name in part.sidecars], first, size)
+    parts += _read_all(store, [sidecar for part in parts for sidecar in part.sidecars], first, size)
     try:
         chunks = tuple(_gathered([chunk for part in parts for chunk in part.adds]))
         removes = pa.concat_tables([part.removes for part in parts])
@@ -89,23 +89,32 @@ def _check_reconciled(chunks: Sequence[FileChunk], removed: pa.Array) -> None:
 
 def sidecars_of(store: Store, name: str) -> tuple[str, ...]:
     """The names of the sidecar files that a checkpoint file refers to. Raises CorruptTableError."""
-    return _read_file(store, name, name, DecodedSize(), ("checkpointMetadata", "sidecar")).sidecars
+    part = _read_file(store, name, None, name, DecodedSize(), ("checkpointMetadata", "sidecar"))
+    return tuple(sidecar for sidecar, _ in part.sidecars)
 
 
-def _read_all(store: Store, names: Sequence[str], first: str, size: DecodedSize) -> list[_Part]:
-    if len(names) < 2:
-        return [_read_file(store, name, first, size) for name in names]
+def _read_all(store: Store, files: Sequence[tuple[str, int | None]], first: str, size: DecodedSize) -> list[_Part]:
+    """What the files hold, each given by its name and, where it is known, its size in bytes."""
+    if len(files) < 2:
+        return [_read_file(store, name, told_bytes, first, size) for name, told_bytes in files]
     with ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(lambda name: _read_file(store, name, first, size), names))
+        return list(pool.map(lambda file: _read_file(store, file[0], file[1], first, size), files))
 
 
 def _read_file(
-    store: Store, name: str, first: str, size: DecodedSize, columns: Sequence[str] = (*_SMALL, "add", "remove")
+    store: Store,
+    name: str,
+    told_bytes: int | None,
+    first: str,
+    size: DecodedSize,
+    columns: Sequence[str] = (*_SMALL, "add", "remove"),
 ) -> _Part:
     try:
         # To read a part of a file again pays on a disk, not on a store that is asked over a network.
         again = StoredFile.of(store, name) if store.spec.scheme == "file" else None
         data = store.read(name)
+        if told_bytes not in (None, len(data)):
+            raise ValueError(f"it has {len(data)} bytes, and the checkpoint says {told_bytes}")
         return _read_json(data) if name.endswith(".json") else _read_parquet(data, columns, again, size)
     except NotFound as error:
         raise _corrupt(store, name, first, "the file is missing") from error
@@ -154,9 +163,13 @@ def _read_parquet(data: bytes, columns: Sequence[str], again: StoredFile | None,
 def _small(found: Mapping[str, list[Any]], adds: tuple[FileChunk, ...], removes: pa.Table) -> _Part:
     kinds = [kind for kind in _SMALL if kind not in ("checkpointMetadata", "sidecar")]
     actions = [parse_action({kind: value}) for kind in kinds for value in found[kind]]
-    sidecars = tuple(f"{SIDECARS}/{unquote(value['path']).rpartition('/')[2]}" for value in found["sidecar"])
+    sidecars = tuple((_sidecar_name(value["path"]), int(value["sizeInBytes"])) for value in found["sidecar"])
     version = next((int(value["version"]) for value in found["checkpointMetadata"]), None)
     return _Part(adds, removes, tuple(a for a in actions if a is not None), sidecars, version)
+
+
+def _sidecar_name(path: str) -> str:
+    return f"{SIDECARS}/{unquote(path).rpartition('/')[2]}"
 
 
 def _wanted(schema: pa.Schema, kind: str) -> list[str]:

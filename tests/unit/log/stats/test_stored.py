@@ -57,12 +57,23 @@ def checkpointed(texts: list[int], root: Path, most: int = 1_000, **properties: 
 
 def rewrite(root: Path, *, rows: int | None = None, metadata: dict[str, str] | None = None, reverse: bool = False) -> None:
     """The checkpoint with other row groups, metadata or order of rows."""
-    for path in (root / "_delta_log").rglob("*.parquet"):
-        found = pq.read_table(path)
+    sizes: dict[str, int] = {}
+    for path in sorted((root / "_delta_log").rglob("*.parquet"), key=lambda path: path.parent.name != "_sidecars"):
+        found = _with_sizes(pq.read_table(path), sizes)
         found = found.take(pa.array(range(found.num_rows)[::-1])) if reverse else found
         found = found.replace_schema_metadata(metadata) if metadata else found
         pq.write_table(found, path, row_group_size=rows)
         (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+        sizes[path.name] = path.stat().st_size
+
+
+def _with_sizes(table: pa.Table, sizes: dict[str, int]) -> pa.Table:
+    """The rows of a checkpoint file with the sizes that its sidecars have now."""
+    if "sidecar" not in table.column_names:
+        return table
+    rows = [row and {**row, "sizeInBytes": sizes[row["path"]]} for row in table["sidecar"].to_pylist()]
+    place = table.schema.get_field_index("sidecar")
+    return table.set_column(place, table.schema.field(place), pa.chunked_array([pa.array(rows, table.schema.field(place).type)]))
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
