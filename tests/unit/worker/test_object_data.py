@@ -175,6 +175,17 @@ def test_how_an_azure_account_is_opened() -> None:
     assert module._azure({"account_name": "acct", "client_id": "i"}) == pf.AzureFileSystem("acct", client_id="i")
 
 
+def test_an_older_pyarrow_that_takes_no_sas_token_is_named_without_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    def older(account_name: str, account_key: str | None = None) -> None: ...
+
+    monkeypatch.setattr(pf, "AzureFileSystem", older)
+    assert module._azure({"account_name": "acct", "account_key": "a2V5"}) is None
+    with pytest.raises(Refused, match=f"pyarrow {pa.__version__} can't open .* these options: sas_key") as caught:
+        module._azure({"account_name": "acct", "sas_key": "sv=1&sig=SECRET"})
+    assert caught.value.condition == "DELTAMERGE_OLD_PYARROW"
+    assert "SECRET" not in str(caught.value)
+
+
 def test_a_sas_token_opens_files_and_is_not_shown(emulator: dict[str, str], container: str) -> None:
     options = {"account_name": ACCOUNT, "sas_key": account_sas(), "endpoint": emulator["azure_storage_endpoint"]}
     store = DataStore("azure", f"{container}/t", options)

@@ -51,6 +51,7 @@ _FILE_HINTS = {
     "DELTAMERGE_MISSING_FIELD_IDS": "Write the file's rows again with a tool that knows the table's column mapping.",
     "DELTAMERGE_AMBIGUOUS_COLUMN": "Write the file's rows again with columns whose names differ by more than case.",
     "DELTAMERGE_ANCIENT_DATETIME": "Write the file's rows again with Spark, told by its conf which calendar they are in.",
+    "DELTAMERGE_OLD_PYARROW": "Install pyarrow 21 or newer where Spark's workers run, or open the account by its key.",
 }
 _TOO_LARGE = re.compile(r"Total size of serialized results .* is bigger than spark\.driver\.maxResultSize [^\n]*\)")
 UNNAMED = "DELTAMERGE_JOB_FAILED"

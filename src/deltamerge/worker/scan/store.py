@@ -190,6 +190,9 @@ def _s3(options: Mapping[str, str]) -> Any:
         return pf.S3FileSystem(**arguments)
 
 
+_AZURE_OPTIONS = ("sas_key", "client_id", "client_secret", "tenant_id")  # pyarrow takes them from 21 on
+
+
 def _azure(options: Mapping[str, str]) -> Any:
     arguments: dict[str, Any] = {"account_key": options.get("account_key")}
     if "sas_key" in options:
@@ -204,7 +207,13 @@ def _azure(options: Mapping[str, str]) -> Any:
         blob = url.netloc.removeprefix(options["account_name"])
         arguments |= {"blob_storage_authority": blob, "blob_storage_scheme": url.scheme}
         arguments |= {"dfs_storage_authority": blob.replace(".blob.", ".dfs."), "dfs_storage_scheme": url.scheme}
-    return pf.AzureFileSystem(options["account_name"], **{key: value for key, value in arguments.items() if value})
+    given = {key: value for key, value in arguments.items() if value}
+    try:
+        return pf.AzureFileSystem(options["account_name"], **given)
+    except TypeError:
+        names = ", ".join(name for name in _AZURE_OPTIONS if name in options)
+        message = f"pyarrow {pa.__version__} can't open an Azure account by these options: {names}."
+        raise Refused("DELTAMERGE_OLD_PYARROW", message) from None
 
 
 def _google(options: Mapping[str, str]) -> Any:
