@@ -20,7 +20,7 @@ from deltamerge.log.replay.load import load
 from deltamerge.storage.local import LocalStore
 from tests.effort import examples
 from tests.spec.naive import State, assert_same, replay
-from tests.unit.log.building import add, commit, create, info, metadata, remove, schema_text
+from tests.unit.log.building import V2, add, commit, create, info, metadata, remove, schema_text
 
 FAST = examples(150)
 VERSIONS = 6
@@ -42,7 +42,8 @@ def build(root: Path, *checkpoints: int, **properties: str) -> Path:
     schema = schema_text(id="long", p="string")
     create(root, info(), *(file(n) for n in range(4)), schema=schema, partition_by=["p"], properties=named)
     commit(root, 1, info(), file(4), remove("p=x/f%200"), {"txn": {"appId": "i", "version": 1}})
-    commit(root, 2, info(), file(5), file(6), {"domainMetadata": {"domain": "d", "configuration": "x", "removed": False}})
+    domain = {"domainMetadata": {"domain": "d", "configuration": "x", "removed": False}}
+    commit(root, 2, info(), file(5), file(6), domain, *([V2] if named.get("delta.checkpointPolicy") == "v2" else []))
     commit(root, 3, info(), remove("p=x/f%204"), metadata(schema, ["p"], {**named, "k": "v"}))
     commit(root, 4, info(), file(0), {"txn": {"appId": "i", "version": 2}})
     commit(root, 5, info(), remove("p=x/f%205"), file(7))
