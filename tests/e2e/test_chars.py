@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import deltamerge
+from deltamerge.exceptions import DeltaInvariantViolationException
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import conf, content
 
@@ -99,3 +100,33 @@ def test_what_is_compared_in_conditions(spark: SparkSession, tmp_path: Path, str
 def test_columns_of_different_lengths_as_keys(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
     made(spark, tmp_path / "t").merge(changes(spark).where("id = 4"), "t.c = s.c").whenMatchedUpdate(set={"r": "s.w"}).execute()
     assert [row[-1] for row in content(spark, tmp_path / "t")] == ["w", "-", "w"]
+
+
+@pytest.mark.parametrize("by_text", [True, False], ids=["text", "columns"])
+def test_an_update_cuts_and_adds_blanks(spark: SparkSession, tmp_path: Path, by_text: bool) -> None:
+    table = made(spark, tmp_path / "t")
+    value = "CASE id WHEN 1 THEN 'x' WHEN 2 THEN 'ab     ' END"
+    table.update(set=dict.fromkeys(("c", "n.c", "r"), value if by_text else F.expr(value)))
+    with conf(spark, {"spark.sql.readSideCharPadding": "false"}):
+        found = deltamerge.read(spark, str(tmp_path / "t")).select("id", "c", "n.c", "r").collect()
+    assert sorted(map(tuple, found)) == [(1, "x  ", "x  ", "x"), (2, "ab ", "ab ", "ab     "), (3, None, None, None)]
+
+
+def test_an_update_refuses_what_is_too_long_without_blanks(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t")
+    before = content(spark, tmp_path / "t")
+    for text in ("abcd", "abc d   ", "    d"):
+        with pytest.raises(DeltaInvariantViolationException, match=r"DELTA_EXCEED_CHAR_VARCHAR_LIMIT.*column c holds 3"):
+            table.update("id = 1", {"c": F.lit(text)})
+    assert content(spark, tmp_path / "t") == before
+
+
+def test_an_updates_value_is_computed_once(spark: SparkSession, tmp_path: Path) -> None:
+    made(spark, tmp_path / "t").update(set={"c": "CASE WHEN rand() < 0.5 THEN 'a    ' ELSE 'bc    ' END"})
+    assert {row[1] for row in content(spark, tmp_path / "t")} <= {"a  ", "bc "}
+
+
+def test_an_update_leaves_strings_alone(spark: SparkSession, tmp_path: Path) -> None:
+    with conf(spark, SETTINGS["strings"]):
+        made(spark, tmp_path / "t").update("id = 1", {"c": "'abcdef  '"})
+        assert content(spark, tmp_path / "t")[0][1] == "abcdef  "

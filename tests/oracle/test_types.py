@@ -171,3 +171,28 @@ def test_void_columns(spark: SparkSession, tmp_path: Path) -> None:
     found = rows(deltamerge.read(spark, str(tmp_path / "t")))
     assert found == rows(arrow_frame(spark, open_log(str(tmp_path / "t")).snapshot()))
     assert found == rows(frame.union(frame))
+
+
+@pytest.mark.parametrize("text", ["x", "abc", "ab    ", "      ", "abcd", "abc d  "])
+@pytest.mark.parametrize("how", ["update", "merge"])
+def test_what_is_written_to_char_and_varchar(spark: SparkSession, tmp_path: Path, how: str, text: str) -> None:
+    from delta.tables import DeltaTable as DeltaSparkTable
+
+    found = []
+    for place, table in (("theirs", DeltaSparkTable), ("ours", DeltaTable)):
+        path = str(tmp_path / place)
+        spark.sql(f"CREATE TABLE delta.`{path}` (id INT, c CHAR(3), v VARCHAR(4), n STRUCT<c: CHAR(3)>) USING delta")
+        spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'a', 'b', named_struct('c', 'old'))")
+        target, source = table.forPath(spark, path), spark.sql(f"SELECT 1 AS id, '{text}' AS w")
+        try:
+            if how == "update":
+                target.update(set=dict.fromkeys(("c", "v", "n.c"), F.lit(text)))
+            else:
+                merge = target.alias("t").merge(source.alias("s"), "t.id = s.id")
+                merge.whenMatchedUpdate(set=dict.fromkeys(("c", "v", "n.c"), "s.w")).execute()
+        except Exception:
+            found.append("too long")
+            continue
+        found.append(str(deltalake.DeltaTable(path).to_pyarrow_table().to_pylist()))
+    assert found[0] == found[1]
+    assert (found[0] == "too long") == (len(text if how == "merge" else text.rstrip()) > 3)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pyspark.sql.types import StringType
+
 from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
@@ -31,6 +33,7 @@ from deltamerge.merge.resolve.schema_check import check_schema
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind, MergeSpec, verify
 from deltamerge.merge.statement.qualified import with_qualifiers
+from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import DataType, StructType
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.constraints import NO_CONSTRAINTS, TableConstraints, constraints_of
@@ -43,10 +46,11 @@ from deltamerge.spark.expressions.constraints import check_constraints, columns_
 from deltamerge.spark.expressions.expression import Expression, as_condition, from_name, null
 from deltamerge.spark.expressions.metadata_sql import check_metadata_sql
 from deltamerge.spark.expressions.queries import asking
+from deltamerge.spark.expressions.sized_texts import fitted
 from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.schema import from_spark, spark_type
-from deltamerge.spark.session.settings import case_sensitive
+from deltamerge.spark.session.settings import case_sensitive, limits_texts
 
 _RESERVED = "__deltamerge_"
 
@@ -291,6 +295,8 @@ def _typed(
             given = [(value, value.value.type or next(types)) for value in planned[n].values]
             casts = [(type, spark_type(_type_at(schema, value.path)), ".".join(value.path)) for value, type in given]
             check_casts(spark, casts, fills=evolves)
+            if spec.statement == "UPDATE" and limits_texts(spark, schema):
+                given = [_fitted(value, type, schema) for value, type in given]
             columns = _column_values(given, scope, schema)
             found[n] = ResolvedClause(n, kind, clause.action, clause.condition, columns, planned[n].computed, planned[n].numbered)
     return tuple(found[n] for n in range(len(planned)))
@@ -325,6 +331,11 @@ def _column_value(name: str, entries: Sequence[tuple[Given, SparkType]], scope: 
     if whole.keeps and old is not None and lacks_fields(given_type, type):
         return ColumnValue(name, keeping(whole.value, given_type, type, old, old_type, name), type)
     return ColumnValue(name, whole.value, given_type)
+
+
+def _fitted(value: Given, type: SparkType, schema: StructType) -> tuple[Given, SparkType]:
+    sized = [text for text in char_varchars(schema) if text.path == value.path]
+    return (replace(value, value=fitted(value.value, sized[0])), StringType()) if sized else (value, type)
 
 
 def _check_columns(snapshot: Snapshot, evolves: bool) -> None:

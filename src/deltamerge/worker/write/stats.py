@@ -203,10 +203,23 @@ def _footer_bounds(footer: Any, index: int | None) -> list[Any] | None:
         if statistics is None:
             return None
         if statistics.has_min_max:
+            if _may_be_all_infinite(statistics):
+                return None
             found += [_number(statistics.min_raw), _number(statistics.max_raw)]
         elif statistics.num_values and statistics.physical_type not in ("FLOAT", "DOUBLE"):
             return None
     return [min(found), max(found)] if found else []
+
+
+def _may_be_all_infinite(statistics: Any) -> bool:
+    """Whether one bound is infinite and the other the largest finite number of that sign, or its negative.
+
+    Older versions of PyArrow write that for infinite values alone (seen in 18). It looks like values that do reach so far.
+    """
+    if statistics.physical_type not in ("FLOAT", "DOUBLE"):
+        return False
+    largest = float(np.finfo(np.float32 if statistics.physical_type == "FLOAT" else np.float64).max)
+    return (statistics.min_raw, statistics.max_raw) in ((largest, math.inf), (-math.inf, -largest))
 
 
 def _number(value: Any) -> Any:

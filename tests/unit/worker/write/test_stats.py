@@ -269,10 +269,42 @@ class OneLeaf:
     "second", [None, SimpleNamespace(has_min_max=False, num_values=1, physical_type="INT64")], ids=["no statistics", "no bounds"]
 )
 def test_bounds_that_one_row_group_does_not_know_are_not_known(second: Any) -> None:
-    first = SimpleNamespace(has_min_max=True, min_raw=1, max_raw=2, num_values=2)
-    groups = [SimpleNamespace(column=lambda _, found=found: SimpleNamespace(statistics=found)) for found in (first, second)]
-    footer = SimpleNamespace(schema=OneLeaf(), num_row_groups=2, row_group=lambda number: groups[number])
-    assert json.loads(FileStats([StatsColumn(("id",), pa.int64(), True)]).finish(footer))["minValues"] == {}
+    first = SimpleNamespace(has_min_max=True, min_raw=1, max_raw=2, num_values=2, physical_type="INT64")
+    assert json.loads(FileStats([StatsColumn(("id",), pa.int64(), True)]).finish(footer_of(first, second)))["minValues"] == {}
+
+
+def footer_of(*statistics: Any) -> Any:
+    groups = [SimpleNamespace(column=lambda _, found=found: SimpleNamespace(statistics=found)) for found in statistics]
+    return SimpleNamespace(schema=OneLeaf(), num_row_groups=len(groups), row_group=lambda number: groups[number])
+
+
+LARGEST, LARGEST_SINGLE = float(np.finfo(np.float64).max), float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize(
+    ("type", "low", "high", "known"),
+    [
+        ("DOUBLE", LARGEST, math.inf, False),
+        ("DOUBLE", -math.inf, -LARGEST, False),
+        ("FLOAT", LARGEST_SINGLE, math.inf, False),
+        ("FLOAT", -math.inf, -LARGEST_SINGLE, False),
+        ("DOUBLE", LARGEST, LARGEST, True),
+        ("DOUBLE", LARGEST_SINGLE, math.inf, True),
+        ("DOUBLE", 1.0, math.inf, True),
+        ("FLOAT", -math.inf, math.inf, True),
+    ],
+)
+def test_infinity_alone_has_no_bounds_as_older_arrows_write_it(type: str, low: float, high: float, known: bool) -> None:
+    found = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high, num_values=1, physical_type=type)
+    kind = pa.float64() if type == "DOUBLE" else pa.float32()
+    text = FileStats([StatsColumn(("id",), kind, True)]).finish(footer_of(found))
+    assert [bool(json.loads(text)[name]) for name in ("minValues", "maxValues")] == [known, known]
+
+
+@pytest.mark.parametrize("values", [[math.inf], [-math.inf, -math.inf], [math.inf, -math.inf]])
+def test_bounds_of_infinite_values_are_never_finite(tmp_path: Path, values: list[float]) -> None:
+    told = stats_of(tmp_path, [pa.table({"x": values})], [StatsColumn(("x",), pa.float64(), True)])
+    assert {*told["minValues"].values(), *told["maxValues"].values()} <= {"Infinity", "-Infinity"}
 
 
 def test_texts_and_names_are_not_escaped(tmp_path: Path) -> None:
