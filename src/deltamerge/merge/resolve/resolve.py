@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pyspark.sql.types import StringType
-
 from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.snapshot import Snapshot
@@ -34,7 +32,7 @@ from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind, MergeSpec, verify
 from deltamerge.merge.statement.qualified import with_qualifiers
 from deltamerge.protocol.schema.char_varchar import char_varchars
-from deltamerge.protocol.schema.types import DataType, StructType
+from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructType
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.constraints import NO_CONSTRAINTS, TableConstraints, constraints_of
 from deltamerge.protocol.table.features import check_features_known, check_writable
@@ -335,7 +333,7 @@ def _column_value(name: str, entries: Sequence[tuple[Given, SparkType]], scope: 
 
 def _fitted(value: Given, type: SparkType, schema: StructType) -> tuple[Given, SparkType]:
     sized = [text for text in char_varchars(schema) if text.path == value.path]
-    return (replace(value, value=fitted(value.value, sized[0])), StringType()) if sized else (value, type)
+    return (replace(value, value=fitted(value.value, sized[0])), spark_type(PrimitiveType("string"))) if sized else (value, type)
 
 
 def _check_columns(snapshot: Snapshot, evolves: bool) -> None:
