@@ -1,7 +1,10 @@
-"""OPTIMIZE, RESTORE and VACUUM killed at any moment: no row is lost or doubled, and the statement succeeds when it runs again."""
+"""OPTIMIZE, RESTORE, VACUUM and the beginning of row tracking killed at any moment: no row is lost or doubled, and the statement
+succeeds when it runs again.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from deltamerge.log.replay.table import open_log
 from tests.effort import ALL
 from tests.faults.processes import Child
 from tests.faults.test_kill import check_log
@@ -18,7 +22,7 @@ from tests.faults.upkeep import RESTORED
 MOMENTS = 20 if ALL else 4
 ROUNDS, ROWS = 6, 10
 # The commits that a statement may add when it runs again after it has done its work.
-AGAIN = {"OPTIMIZE": 0, "RESTORE": 1, "VACUUM": 2}
+AGAIN = {"OPTIMIZE": 0, "RESTORE": 1, "VACUUM": 2, "TRACKING": 1}
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +87,12 @@ def check_end(path: Path, statement: str) -> None:
         assert len(named) == 2
     if statement == "VACUUM":
         assert {file.name for file in path.glob("part=*/*")} == named
+    if statement == "TRACKING":
+        files = open_log(str(path)).snapshot().files.table().to_pylist()
+        counts = {file["baseRowId"]: json.loads(file["stats"])["numRecords"] for file in files}
+        assert len(counts) == len(files) == len(named)
+        found = [first + n for first, count in counts.items() for n in range(count)]
+        assert len(set(found)) == len(found) == ROWS * (ROUNDS - 1)
 
 
 def rows_of(number: int) -> pa.Table:

@@ -1,4 +1,5 @@
-"""A process that runs OPTIMIZE, RESTORE and VACUUM in children of its own, which begin at once and may be killed.
+"""A process that runs OPTIMIZE, RESTORE, VACUUM and what has rows tracked in children of its own, which begin at once and may be
+killed.
 
 It is told a line for each: the statement, the table's path, and when to kill the child: `7` before its seventh call that touches
 the table, `0.02s` after so many seconds, `0` never. It answers `killed`, or the number of calls and the seconds.
@@ -18,6 +19,7 @@ from typing import Any
 from deltamerge.commands.layout.optimize import Optimize, optimize_table
 from deltamerge.commands.layout.restore import restore_table
 from deltamerge.commands.layout.vacuum import VacuumRequest, vacuum_table
+from deltamerge.commands.table.properties import set_properties
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.storage.local import LocalStore
 from tests.faults.dying import die_at
@@ -27,12 +29,17 @@ STATEMENTS = {
     "OPTIMIZE": lambda spark, log: optimize_table(spark, log, Optimize()),
     "RESTORE": lambda spark, log: restore_table(spark, log, version=RESTORED),
     "VACUUM": lambda spark, log: vacuum_table(spark, log, VacuumRequest(0)),
+    "TRACKING": lambda spark, log: set_properties(spark, log, {"delta.enableRowTracking": "true"}),
 }
 
 
 def session() -> Any:
     """What the commands need of a session."""
-    values = {"spark.databricks.delta.retentionDurationCheck.enabled": "false", "spark.sql.session.timeZone": "UTC"}
+    values = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.databricks.delta.backfill.maxNumFiles": "3",
+        "spark.sql.session.timeZone": "UTC",
+    }
     return SimpleNamespace(
         conf=SimpleNamespace(get=values.get, getAll=values), version="4.3", createDataFrame=lambda table: table
     )

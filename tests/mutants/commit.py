@@ -136,6 +136,20 @@ COMMIT = (
         _CONFLICTS,
     ),
     Break(
+        "whatever others say of their metadata is no conflict",
+        "log/commit/conflict.py",
+        "        return metadata == before\n",
+        "        return True\n",
+        _CONFLICTS,
+    ),
+    Break(
+        "row ids that others gave meanwhile are lost",
+        "log/commit/transaction.py",
+        "current.advance(winner), proposal.after(winner)",
+        "current.advance(winner), proposal",
+        "log/commit/test_attempt.py",
+    ),
+    Break(
         "an application commits twice",
         "log/commit/conflict.py",
         "if any(txn.app_id in read.app_ids for txn in winner.txns):",

@@ -96,6 +96,7 @@ def _winners() -> dict[str, Winner]:
         "harmless feature": Winner(feature.format("vacuumProtocolCheck")),
         "constraint feature": Winner(feature.format("checkConstraints")),
         "row id feature": Winner(feature.format("rowTracking")),
+        "row tracking": Winner("ALTER TABLE TABLE_ SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"),
     }
 
 

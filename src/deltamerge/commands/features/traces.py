@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from deltamerge.commands.features.unmapped import is_unmapped, remove_mapping
 from deltamerge.commands.layout.optimize import Optimize, Reorg, optimize_table
 from deltamerge.commands.table.change import Change, commit_change
+from deltamerge.commands.table.row_ids import take_row_ids
 from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.conflict import ReadSet, everything
 from deltamerge.log.commit.proposal import Proposal
@@ -23,7 +24,6 @@ from deltamerge.log.commit.row_ids import ROW_TRACKING
 from deltamerge.log.commit.transaction import commit
 from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.commit_file import CommitFile
-from deltamerge.log.replay.files import add_files
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.type_widening import CHANGES, WIDENING
@@ -31,14 +31,13 @@ from deltamerge.protocol.schema.types import StructField, StructType, changed_fi
 from deltamerge.protocol.table.actions import Action, DeletionVector, DomainMetadata, Metadata, RemoveFile
 from deltamerge.protocol.table.column_mapping import MappingMode, mode_of
 from deltamerge.protocol.table.deletion_vector import vector_reference
-from deltamerge.protocol.table.row_tracking import COLUMN_NAMES
+from deltamerge.protocol.table.row_tracking import COLUMN_NAMES, SUSPENDED, TRACKING
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import author
 from deltamerge.storage.location import is_absolute
 
 PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
 _VECTORS, _POLICY = "delta.enableDeletionVectors", "delta.checkpointPolicy"
-_TRACKED, _SUSPENDED = "delta.enableRowTracking", "delta.rowTrackingSuspended"
 _TIMES = "delta.enableInCommitTimestamps"
 _SINCE = ("delta.inCommitTimestampEnablementTimestamp", "delta.inCommitTimestampEnablementVersion")
 
@@ -178,17 +177,13 @@ def _clean_times(spark: Session, log: DeltaLog) -> None:
 def _tracks_no_rows(snapshot: Snapshot) -> bool:
     ids, versions = (snapshot.files.column(name) for name in ("baseRowId", "defaultRowCommitVersion"))
     without = ids.null_count == len(ids) and versions.null_count == len(versions)
-    return without and not _is_on(snapshot.metadata, _TRACKED) and _is_on(snapshot.metadata, _SUSPENDED)
+    return without and not _is_on(snapshot.metadata, TRACKING) and _is_on(snapshot.metadata, SUSPENDED)
 
 
 def _clean_tracking(spark: Session, log: DeltaLog) -> None:
     """Rows get no more ids, and files are named again without those that they have."""
-    _with(spark, log, {_TRACKED: "false", _SUSPENDED: "true"})
-    files = log.snapshot().files.table()
-    tracked = files.filter(pc.or_(pc.is_valid(files["baseRowId"]), pc.is_valid(files["defaultRowCommitVersion"])))
-    found = [replace(f, base_row_id=None, default_row_commit_version=None, data_change=False) for f in add_files(tracked)]
-    if found:
-        commit_actions(spark, log, "ROW TRACKING UNBACKFILL", found, {"batchId": "0"})
+    _with(spark, log, {TRACKING: "false", SUSPENDED: "true"})
+    take_row_ids(spark, log)
 
 
 def _removed(snapshot: Snapshot, *names: str) -> list[DomainMetadata]:
@@ -245,7 +240,7 @@ REMOVALS: Mapping[str, Removal] = {
     "rowTracking": Removal(
         is_clean=_tracks_no_rows,
         clean=_clean_tracking,
-        properties=(_TRACKED, _SUSPENDED, *COLUMN_NAMES),
+        properties=(TRACKING, SUSPENDED, *COLUMN_NAMES),
         actions=lambda snapshot: _removed(snapshot, ROW_TRACKING),
     ),
     "domainMetadata": Removal(is_clean=lambda s: not s.domains, clean=_clean_domains),

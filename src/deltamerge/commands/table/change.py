@@ -27,7 +27,7 @@ from deltamerge.spark.session.settings import author
 class Change:
     """What a commit changes: named and told as history tells it. What is None stays.
 
-    `read` says what of the rows the change was made upon.
+    `read` says what of the rows the change was made upon, `tags` what other writers know the commit by.
     """
 
     operation: str
@@ -36,6 +36,7 @@ class Change:
     protocol: Protocol | None = None
     domains: tuple[DomainMetadata, ...] = ()
     read: ReadSet = field(default_factory=ReadSet)
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 def commit_change(spark: Session, log: DeltaLog, before: Snapshot, change: Change) -> int:
@@ -54,7 +55,7 @@ def commit_change(spark: Session, log: DeltaLog, before: Snapshot, change: Chang
         *([metadata] if change.metadata is not None or metadata != before.metadata else []),
         *change.domains,
     ]
-    proposal = Proposal(change.operation, actions, change.read, change.parameters, author=author(spark))
+    proposal = Proposal(change.operation, actions, change.read, change.parameters, author=author(spark), tags=change.tags)
     committed = commit(before, proposal)
     log.remember(committed.snapshot)
     after_commit(committed.snapshot)

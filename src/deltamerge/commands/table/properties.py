@@ -9,9 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import pyarrow.compute as pc
-
 from deltamerge.commands.table.change import Change, commit_change, mapped, writable
+from deltamerge.commands.table.row_ids import give_row_ids, told_protocol
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
@@ -25,12 +24,13 @@ from deltamerge.protocol.table.features import (
     upgraded,
 )
 from deltamerge.protocol.table.known_properties import MIN_READER, MIN_WRITER, check_settable, checked, spelled
+from deltamerge.protocol.table.row_tracking import ONLY_TRACKS, SUSPENDED, TRACKING, check_combination
 from deltamerge.spark.read.feed import check_feed_columns
+from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
 
 ANY_NAME = "spark.databricks.delta.allowArbitraryProperties.enabled"
-_TRACKING = "delta.enableRowTracking"
 
 
 def set_properties(spark: Session, log: DeltaLog, given: Mapping[str, str]) -> int:
@@ -42,19 +42,25 @@ def set_properties(spark: Session, log: DeltaLog, given: Mapping[str, str]) -> i
     _check_reserved(given)
     properties = {key: value for key, value in given.items() if key != "comment"}
     asked = checked(properties, setting(spark, ANY_NAME, "false").lower() == "true")
+    if TRACKING in asked or SUSPENDED in asked:
+        check_combination({**before.metadata.configuration, **asked})
+    begins = asked.get(TRACKING, "").lower() == "true"
+    if begins:
+        check_delta(spark, "ALTER")
+        before = give_row_ids(spark, log)
     metadata = replace(
         before.metadata,
         configuration={**before.metadata.configuration, **asked},
         description=given.get("comment", before.metadata.description),
     )
     metadata = _with_mapping(before, metadata)
-    _check_tracking(before, asked)
     if not before.properties.change_data_feed:
         check_feed_columns(before.schema, metadata)
     told = {key.lower() if key.startswith(FEATURE_PROPERTY) else key: value for key, value in asked.items()}
     if "comment" in given:
         told["comment"] = given["comment"]
-    return commit_change(spark, log, before, Change("SET TBLPROPERTIES", {"properties": _json(told)}, metadata))
+    tags = {ONLY_TRACKS: "true"} if begins and len(given) == 1 else {}
+    return commit_change(spark, log, before, Change("SET TBLPROPERTIES", {"properties": _json(told)}, metadata, tags=tags))
 
 
 def unset_properties(spark: Session, log: DeltaLog, keys: Sequence[str]) -> int:
@@ -93,14 +99,8 @@ def add_feature(spark: Session, log: DeltaLog, name: str) -> int | None:
 
 
 def _committed(spark: Session, log: DeltaLog, before: Snapshot, protocol: Protocol) -> int:
-    told = {
-        "minReaderVersion": protocol.min_reader_version,
-        "minWriterVersion": protocol.min_writer_version,
-        "readerFeatures": None if protocol.reader_features is None else sorted(protocol.reader_features),
-        "writerFeatures": None if protocol.writer_features is None else sorted(protocol.writer_features),
-    }
-    said = {key: value for key, value in told.items() if value is not None}
-    return commit_change(spark, log, before, Change("UPGRADE PROTOCOL", {"newProtocol": _json(said)}, protocol=protocol))
+    told = {"newProtocol": _json(told_protocol(protocol))}
+    return commit_change(spark, log, before, Change("UPGRADE PROTOCOL", told, protocol=protocol))
 
 
 def _feature(name: str) -> str:
@@ -146,18 +146,6 @@ def _with_mapping(before: Snapshot, metadata: Metadata) -> Metadata:
             hint=f"Only {MODE} = name can be set, on a table without column mapping. delta-spark can remove it.",
         )
     return mapped(metadata)
-
-
-def _check_tracking(before: Snapshot, asked: Mapping[str, str]) -> None:
-    """Raise AnalysisError where rows would be tracked that have no ids."""
-    without = pc.any(pc.is_null(before.files.table()["baseRowId"]), min_count=0).as_py()
-    if asked.get(_TRACKING, "").lower() == "true" and without:
-        raise AnalysisError(
-            "DELTA_OPERATION_NOT_ALLOWED",
-            f"Operation not allowed: {_TRACKING} on a table whose rows have no ids is not supported.",
-            parameters={"operation": _TRACKING},
-            hint="delta-spark gives ids to the rows of a table; or make the table anew with this property.",
-        )
 
 
 def _json(value: object) -> str:

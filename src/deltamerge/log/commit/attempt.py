@@ -32,8 +32,12 @@ def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolatio
     protocol = next((a for a in actions if isinstance(a, Protocol)), current.protocol)
     metadata = next((a for a in actions if isinstance(a, Metadata)), current.metadata)
     info = _info(proposal, read, isolation, now, txn_id)
-    if tracking_columns(protocol, metadata) is not None:
-        info["tags"] = {_PRESERVED: "true"}
+    if proposal.tags:
+        info["tags"] = dict(proposal.tags)
+    elif tracking_columns(protocol, metadata) is not None:
+        # Rows that were written before a commit of another writer began to track them are told by no ids of their own.
+        began = metadata is current.metadata and tracking_columns(read.protocol, read.metadata) is None
+        info["tags"] = {_PRESERVED: "false" if began else "true"}
     made = None
     if in_commit_timestamps(protocol, metadata):
         made = max(now, current.timestamp + 1)

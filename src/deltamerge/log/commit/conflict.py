@@ -6,7 +6,7 @@ Source: delta-spark's ConflictChecker and IsolationLevel.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -27,6 +27,7 @@ from deltamerge.log.replay.files import FileSet, Mask
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.protocol.table.features import FEATURES, named_features
+from deltamerge.protocol.table.row_tracking import COLUMN_NAMES, ONLY_TRACKS, TRACKING
 
 _RUN_AGAIN = "Run the operation again: it will read the new version."
 READ_AGAIN = "Read the table again, and write what you make of it: a DataFrame keeps the version that it was made of."
@@ -100,7 +101,7 @@ def check_conflict(
     hint = _RUN_AGAIN if read.frame is None else READ_AGAIN
     if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol, metadata)):
         raise conflict(ProtocolChangedError, "DELTA_PROTOCOL_CHANGED", table, winner, "changed the protocol")
-    if winner.metadata is not None and (changes_metadata or winner.metadata != metadata):
+    if winner.metadata is not None and (changes_metadata or not _allows_more(winner, winner.metadata, metadata)):
         raise conflict(MetadataChangedError, "DELTA_METADATA_CHANGED", table, winner, "changed the metadata")
     if any(txn.app_id in read.app_ids for txn in winner.txns):
         cause = "committed for the same application id"
@@ -131,6 +132,20 @@ def _only_allows_more(protocol: Protocol, before: Protocol, metadata: Metadata) 
     """
     names, known = named_features(protocol), named_features(before)
     return known <= names and not any(_binds(name, metadata) for name in names - known)
+
+
+def _allows_more(winner: CommitFile, metadata: Metadata, before: Metadata) -> bool:
+    """Whether the metadata that a winner set are those before it, or says only that rows are tracked from now on.
+
+    A transaction that was made without it gives its rows ids when it is tried, none of which they had before, and says so.
+    Source: delta-spark's RowTracking.canResolveMetadataUpdateConflict.
+    """
+    was, now = before.configuration, metadata.configuration
+    changed = {key for key in (*was, *now) if was.get(key) != now.get(key)}
+    tags = winner.info.get("tags")
+    if not isinstance(tags, dict) or tags.get(ONLY_TRACKS) != "true" or changed & was.keys() & {*COLUMN_NAMES}:
+        return metadata == before
+    return changed <= {TRACKING, *COLUMN_NAMES} and replace(metadata, configuration=was) == before
 
 
 def _binds(name: str, metadata: Metadata) -> bool:

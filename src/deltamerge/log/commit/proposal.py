@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.commit.row_ids import with_ids_of, without_files_of
+from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.files import file_key
 from deltamerge.protocol.table.actions import Action, AddFile, CdcFile, DomainMetadata, RemoveFile
 from deltamerge.protocol.values.partitions import decode_path
@@ -27,7 +29,8 @@ class Proposal:
 
     `parameters` are JSON values: most of delta-spark's are texts, which may hold JSON themselves. One that
     `restores` an older version may take files even from a table that only allows appends, and what it adds was written before.
-    `tells_no_version` says that history has it where there was no version to read.
+    `tells_no_version` says that history has it where there was no version to read. One that `renames` adds nothing: it
+    names files again that are in the table, with other row ids. `tags` tell other writers of it.
     """
 
     operation: str
@@ -39,6 +42,8 @@ class Proposal:
     author: Author = Author()
     restores: bool = False
     tells_no_version: bool = False
+    renames: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def note(self) -> str | None:
@@ -53,7 +58,7 @@ class Proposal:
     @property
     def new_folders(self) -> frozenset[str]:
         """The folders within the table of the files that were written for the transaction."""
-        if self.restores:
+        if self.restores or self.renames:
             return frozenset()
         before = {a.path for a in self.actions if isinstance(a, RemoveFile)}
         written = {a.path for a in self.actions if isinstance(a, AddFile | CdcFile)} - before
@@ -63,6 +68,10 @@ class Proposal:
     def domains(self) -> frozenset[str]:
         """Names of the metadata domains that the transaction changes."""
         return frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata))
+
+    def after(self, winner: CommitFile) -> Proposal:
+        """The proposal as it may follow a commit that is no conflict."""
+        return replace(self, actions=(without_files_of if self.renames else with_ids_of)(winner, self.actions))
 
     def has(self, kind: type[Action]) -> bool:
         """Whether an action of this kind is proposed."""

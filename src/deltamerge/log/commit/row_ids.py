@@ -9,8 +9,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow.compute as pc
+
 from deltamerge.errors import AnalysisError, CorruptTableError, restore_action
-from deltamerge.protocol.table.actions import Action, AddFile, DomainMetadata
+from deltamerge.log.replay.commit_file import CommitFile
+from deltamerge.log.replay.paths import canonical_path
+from deltamerge.protocol.table.actions import Action, AddFile, DomainMetadata, RemoveFile
 
 ROW_TRACKING = "delta.rowTracking"
 _MARK = "rowIdHighWaterMark"
@@ -59,10 +63,41 @@ def assigned(actions: Sequence[Action], domains: Mapping[str, DomainMetadata], v
 def _rows(file: AddFile) -> int:
     count = file.num_records
     if count is None:
-        raise AnalysisError(
-            "DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS",
-            f"Cannot assign row ids to {file.path}: its statistics don't say how many rows it has.",
-            parameters={"path": file.path},
-            hint="Write the file with statistics: delta.rowTracking needs numRecords of each file.",
-        )
+        raise without_count(file.path)
     return count
+
+
+def without_count(path: str) -> AnalysisError:
+    """The error for a file of unknown row count, whose rows can't be given ids."""
+    return AnalysisError(
+        "DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS",
+        f"Cannot assign row ids to {path}: its statistics don't say how many rows it has.",
+        parameters={"path": path},
+        hint="Write the file with statistics: delta.rowTracking needs numRecords of each file.",
+    )
+
+
+def with_ids_of(winner: CommitFile, actions: Sequence[Action]) -> list[Action]:
+    """The actions of a transaction that follows `winner`, whose files have the ids that it gave to files that were there before.
+
+    Source: delta-spark's ConflictChecker.resolveRowTrackingBackfillConflicts.
+    """
+    named = winner.adds.filter(pc.is_valid(winner.adds["baseRowId"]))
+    columns = (named[name].to_pylist() for name in ("path", "baseRowId", "defaultRowCommitVersion"))
+    given = {canonical_path(path): (first, version) for path, first, version in zip(*columns, strict=True)}
+    if not given:
+        return list(actions)
+
+    def known(action: Action) -> Action:
+        if not isinstance(action, AddFile | RemoveFile) or action.base_row_id is not None:
+            return action
+        first, version = given.get(canonical_path(action.path), (None, action.default_row_commit_version))
+        return replace(action, base_row_id=first, default_row_commit_version=version)
+
+    return [known(action) for action in actions]
+
+
+def without_files_of(winner: CommitFile, actions: Sequence[Action]) -> list[Action]:
+    """The actions of a transaction that names files of the table again, without those that `winner` has named or removed."""
+    gone = {canonical_path(path) for table in (winner.adds, winner.removes) for path in table["path"].to_pylist()}
+    return [action for action in actions if not (isinstance(action, AddFile) and canonical_path(action.path) in gone)]

@@ -82,7 +82,7 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
         if file is not None:
             return Committed(after.of_file(file), attempt)
         log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)
-        current = _follow(current, proposal, isolation)
+        current, proposal = _follow(current, proposal, isolation)
         time.sleep(random.uniform(0, 0.01) * min(attempt, 10))
     raise ConcurrentWriteError(
         "DELTA_CONCURRENT_WRITE",
@@ -142,8 +142,8 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> ObjectInfo | None:
     return found.file if found is not None and found.info.get("txnId") == txn_id else None
 
 
-def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> Snapshot:
-    """The newest snapshot, every commit on the way checked for conflicts with the proposal."""
+def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> tuple[Snapshot, Proposal]:
+    """The newest snapshot, every commit on the way checked for conflicts with the proposal, and the proposal as it follows it."""
     for info in commits_after(current.store, current.version):
         winner = read_commit(current.store, info)
         check_conflict(
@@ -159,10 +159,10 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> Snap
             domains=proposal.domains,
         )
         check_frame(proposal.read.frame, winner, current, sees_appends(isolation, winner, proposal.has(Metadata)))
-        current = current.advance(winner)
+        current, proposal = current.advance(winner), proposal.after(winner)
         if winner.protocol is not None:
             check_writable(current.protocol, current.metadata, current.store.url)
-    return current
+    return current, proposal
 
 
 def _unknown(current: Snapshot, error: StorageError) -> CommitStateUnknownError:

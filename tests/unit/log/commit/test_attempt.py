@@ -7,17 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from deltamerge.errors import AnalysisError, CommitStateUnknownError, CorruptTableError, StorageError
-from deltamerge.log.commit.conflict import Isolation
+from deltamerge.log.commit.conflict import Isolation, ReadSet
 from deltamerge.log.commit.row_ids import high_water_mark
 from deltamerge.log.commit.transaction import Proposal, commit
 from deltamerge.log.replay.commit_times import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
 from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.segment import commit_name
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.protocol.table.actions import Action, AddFile, DomainMetadata, Metadata, Protocol, RemoveFile
+from deltamerge.protocol.table.actions import Action, AddFile, DeletionVector, DomainMetadata, Metadata, Protocol, RemoveFile
 from deltamerge.storage import AlreadyExists, ObjectInfo
 from deltamerge.storage.local import LocalStore
 from tests.unit.log import building
@@ -161,6 +162,60 @@ def test_ids_are_assigned_anew_after_a_winner(tmp_path: Path) -> None:
     write(read, append("x", 10))
     assert ids(write(read, append("a", 3))) == {"x": (0, 1), "a": (10, 2)}
     assert high_water_mark(load(store).domains) == 12
+
+
+def backfilled(tmp_path: Path) -> tuple[LocalStore, Snapshot]:
+    """A table, and its version before the one that gives ids to the rows of its files a and b."""
+    store = table(tmp_path, [], building.add("a", stats='{"numRecords":3}'), building.add("b", stats='{"numRecords":2}'))
+    building.commit(tmp_path, 1, protocol(*ROWS))
+    given = [
+        building.add("b", stats='{"numRecords":2}', dataChange=False, baseRowId=0, defaultRowCommitVersion=2),
+        building.add("a", stats='{"numRecords":3}', dataChange=False, baseRowId=2, defaultRowCommitVersion=2),
+    ]
+    mark = {"domainMetadata": {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":4}', "removed": False}}
+    read = load(store)
+    building.commit(tmp_path, 2, building.info(operation="ROW TRACKING BACKFILL"), *given, mark)
+    return store, read
+
+
+def test_files_that_were_given_ids_meanwhile_keep_them(tmp_path: Path) -> None:
+    store, read = backfilled(tmp_path)
+    marked = append("a", 3, deletion_vector=DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 36, 1, 4))
+    write(read, RemoveFile("a", 1), marked, RemoveFile("b", 1), append("c", 2))
+    assert ids(load(store)) == {"a": (2, 2), "c": (5, 3)}
+    removed = {line["remove"]["path"]: line["remove"] for line in lines(store, 3) if "remove" in line}
+    assert {path: (r["baseRowId"], r["defaultRowCommitVersion"]) for path, r in removed.items()} == {"a": (2, 2), "b": (0, 2)}
+
+
+def test_files_that_are_named_again_come_only_as_others_left_them(tmp_path: Path) -> None:
+    store = table(tmp_path, ROWS, *(building.add(name, stats='{"numRecords":2}') for name in "abc"))
+    read = load(store)
+    marked = building.add(
+        "b", stats='{"numRecords":2}', deletionVector=building.vector("v"), baseRowId=0, defaultRowCommitVersion=1
+    )
+    building.commit(tmp_path, 1, building.info(), building.remove("a"), building.remove("b"), marked)
+    again = [append(name, data_change=False) for name in "abc"]
+    nothing = ReadSet(would_read=lambda files: np.zeros(len(files), np.bool_))
+    commit(read, Proposal("ROW TRACKING BACKFILL", again, nothing, renames=True))
+    assert [line["add"]["path"] for line in lines(store, 2) if "add" in line] == ["c"]
+    assert [row["deletionVector"] is None for row in load(store).files.table().to_pylist()] == [False, True]
+    told = lines(store, 2)[0]["commitInfo"]
+    assert (told["isolationLevel"], told["isBlindAppend"]) == ("SnapshotIsolation", False)
+
+
+NAMED = {"delta_rowTracking_materializedRowIdColumnName": "i", "delta_rowTracking_materializedRowCommitVersionColumnName": "v"}
+
+
+def test_a_commit_says_whether_rows_have_kept_their_ids(tmp_path: Path) -> None:
+    store = table(tmp_path, ROWS)
+    read = load(store)
+    on = {name.replace("_", "."): value for name, value in NAMED.items()} | {"delta.enableRowTracking": "true"}
+    tags = {"rowTrackingEnablementOnly": "true"}
+    tracked = commit(read, Proposal("SET TBLPROPERTIES", [with_properties(on)], tags=tags)).snapshot
+    write(read, append("a"))
+    write(tracked, append("b"))
+    told = [lines(store, version)[0]["commitInfo"]["tags"] for version in (1, 2, 3)]
+    assert told == [tags, {"delta.rowTracking.preserved": "false"}, {"delta.rowTracking.preserved": "true"}]
 
 
 @pytest.mark.parametrize(

@@ -243,3 +243,48 @@ def test_one_metadata_domain_is_changed_by_one_transaction_only() -> None:
     check(NOTHING, winner(domain("delta.rowTracking")), domains=frozenset({"delta.rowTracking"}))
     with pytest.raises(ConcurrentTransactionError, match="the metadata domain a;"):
         check(NOTHING, winner(domain("a"), domain("c")), domains=frozenset({"a", "b"}))
+
+
+ONLY_TRACKS = info(tags={"rowTrackingEnablementOnly": "true"})
+TRACKED = {"delta.enableRowTracking": "true", "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-1"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "conflicts"),
+    [
+        (TRACKED, False),
+        ({"delta.enableRowTracking": "true"}, False),
+        ({"delta.enableRowTracking": "false"}, False),
+        ({**TRACKED, "delta.appendOnly": "true"}, True),
+        ({"delta.rowTrackingSuspended": "true"}, True),
+        ({"set": "after"}, True),
+    ],
+)
+def test_rows_that_are_tracked_from_now_on_are_no_conflict(properties: dict[str, str], conflicts: bool) -> None:
+    won = winner(ONLY_TRACKS, metadata(properties={"set": "before", **properties}))
+    with pytest.raises(MetadataChangedError) if conflicts else nullcontext():
+        check(READ_R, won)
+    with pytest.raises(MetadataChangedError):
+        check(READ_R, won, changes_metadata=True)
+
+
+@pytest.mark.parametrize(
+    "won",
+    [
+        winner(ONLY_TRACKS, metadata(properties=TRACKED)),
+        winner(ONLY_TRACKS, metadata(properties={"set": "before", **TRACKED}, id="0f2f7a5e-51e5-4b0e-a54c-5f6f2a0c5c11")),
+        winner(info(tags=["rowTrackingEnablementOnly"]), metadata(properties={"set": "before", **TRACKED})),
+        winner(info(), metadata(properties={"set": "before", **TRACKED})),
+    ],
+    ids=["a property is gone", "another table", "no tags", "said by nobody"],
+)
+def test_other_metadata_of_tracked_rows_are_a_conflict(won: CommitFile) -> None:
+    with pytest.raises(MetadataChangedError):
+        check(READ_R, won)
+
+
+def test_other_columns_for_ids_are_a_conflict() -> None:
+    before = Metadata.from_json(metadata(properties=TRACKED)["metaData"])
+    other = {**TRACKED, "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-2"}
+    with pytest.raises(MetadataChangedError):
+        check(READ_R, winner(ONLY_TRACKS, metadata(properties=other)), before=before)
