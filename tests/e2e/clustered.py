@@ -21,6 +21,7 @@ from deltamerge.tables import DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.faults.processes import small_session
 from tests.java import QUICK_JAVA
+from tests.live import ship_live_code
 
 MODULES = ("pyarrow", "deltamerge", "sqlglot")
 STRATEGIES = ("auto", "spark_join", "range_exchange", "hash_exchange")
@@ -95,6 +96,7 @@ def imports(spark: SparkSession) -> list[dict[str, str]]:
 def forbid_driver_files() -> None:
     """The table's data files may only be opened and created by executors."""
     driver = os.getpid()
+    ship_live_code()
     for name in ("open", "create"):
         original = getattr(DataStore, name)
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from deltamerge.storage.local import LocalStore
 from deltamerge.worker.scan.store import DataStore
+from tests.live import ship_live_code
 
 REQUESTS = ("list", "read", "info", "exists_folder")
 
@@ -49,6 +50,7 @@ class Ledger:
         """Count until it is left."""
         self._jobs, self._before = jobs_of(self._spark), self._files()
         with monkeypatch.context() as patch:
+            ship_live_code(patch)
             patch.setattr(DataStore, "open", noting(str(self._notes), DataStore.open))
             for name in REQUESTS:
                 patch.setattr(LocalStore, name, self._counting(getattr(LocalStore, name)))

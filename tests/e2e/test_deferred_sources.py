@@ -22,6 +22,7 @@ from deltamerge.tables import DeltaTable
 from deltamerge.worker.join import range_join
 from tests.e2e.exchanges import CHANGED, LEGAL, ROWS, SCHEMA, parquet
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make
+from tests.live import ship_live_code
 
 DAY = date(2024, 2, 27)
 
@@ -117,6 +118,7 @@ def test_a_source_that_can_not_be_deferred_after_all_is_evaluated_by_spark(
         if why == "another file":
             write(moved, 1_700_000_009)
         else:
+            ship_live_code(monkeypatch)
             monkeypatch.setattr(range_join, "matches_of", None)  # it is refused before
         return run_attempts(*given)
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import content, make
+from tests.live import ship_live_code
 
 SCHEMA = "k long, " + ", ".join(f"w{n} string" for n in range(5))
 ROWS = [(k, *(f"{k * 7919 * n % 1_000_003:x}" * 4 for n in range(1, 6))) for k in range(400)]
@@ -31,6 +32,7 @@ def test_keys_of_large_files_are_matched_here(
         open_bytes=size if case == "many files" else 0,
         request_bytes=size if case == "far files" else 0,
     )
+    ship_live_code(monkeypatch)
     monkeypatch.setattr(DataStore, "remote", property(lambda _: case == "far files"))
     changes = [(row[0], row[1]) for row in ROWS[90:210]]
     spark.createDataFrame(changes, "k long, w0 string").coalesce(1).write.parquet(str(tmp_path / "s"))

@@ -20,6 +20,7 @@ from deltamerge.tables import DeltaTable
 from tests.e2e.commits import put_commit
 from tests.e2e.tables import conf, content, make, source, version
 from tests.e2e.vectors import actions_of, stop_writing_vectors, vectors_of
+from tests.live import ship_live_code
 
 SCHEMA = "id int, name string, n int"
 ROWS = [(number, f"row {number}", number * 10) for number in range(20)]
@@ -173,6 +174,7 @@ def test_a_delete_reads_no_data_column_and_writes_no_data_file(
         read.extend(schema.names)
         return original(file, group, schema, partition)
 
+    ship_live_code(monkeypatch)
     monkeypatch.setattr(scan, "read_columns", recorded)
     before = data_files(tmp_path / "t")
     table.merge(source(spark, SCHEMA, [(3, "", 0)]), "t.id = s.id").whenMatchedDelete().execute()

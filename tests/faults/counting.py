@@ -20,6 +20,7 @@ import deltamerge.storage.local
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.faults.processes import READY, small_session
+from tests.live import ship_live_code
 
 FIRST_ROWS = 10
 PARTITIONS = 4
@@ -55,6 +56,7 @@ def slow_down(seconds: float) -> None:
 
         return slow
 
+    ship_live_code()
     DataStore.create = slowed(DataStore.create)  # type: ignore[method-assign]
     for name in ("fsync", "link"):
         setattr(deltamerge.storage.local.os, name, slowed(getattr(os, name)))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deltamerge.worker.scan.store import DataStore
+from tests.live import ship_live_code
 
 _EVENTS = frozenset(("open", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir"))
 
@@ -39,6 +40,7 @@ def die_at(call: int, folder: str) -> Callable[[], int]:
         return touched
 
     sys.addaudithook(heard)
+    ship_live_code()
     DataStore.create = touching(DataStore.create)  # type: ignore[method-assign]
     os.fsync = touching(os.fsync)  # type: ignore[assignment]
     return lambda: seen[0]

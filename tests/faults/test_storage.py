@@ -28,6 +28,7 @@ from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.refusals import files_below, refused
 from tests.faults.processes import Child
+from tests.live import ship_live_code
 
 REFUSED = "DELTAMERGE_STORAGE_REFUSED"
 
@@ -139,6 +140,7 @@ def test_a_disk_that_fills_up_with_data_files(
         made.append(name)
         return pa.PythonFile(FullDisk(f"{store.root}/{name}", room if len(made) > 1 else 1 << 20), mode="w")
 
+    ship_live_code(monkeypatch)
     monkeypatch.setattr(DataStore, "create", create)
     no_space = refused(path, SparkRuntimeException, REFUSED, "No space left on device", str(path / "part-"), hint="space")
     with using(small_file_bytes=0), no_space:  # each file is written by itself

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from deltamerge.worker.scan.store import DataStore
+from tests.live import ship_live_code
 
 _NAMES = ("open", "link", "replace", "rename", "unlink", "remove", "rmdir", "mkdir", "scandir", "listdir", "stat")
 
@@ -70,6 +71,7 @@ class Calls:
             for name in _NAMES:
                 patch.setattr(os, name, self._of_path(name, getattr(os, name)))
             patch.setattr(os, "fsync", self._of_handle(os.fsync))
+            ship_live_code(patch)
             opened = self._opened(builtins.open)
             patch.setattr(builtins, "open", opened)
             patch.setattr(io, "open", opened)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 import pyarrow as pa
@@ -40,18 +40,28 @@ Given = ParamSpec("Given")
 MATCHED = pa.schema([("rows", pa.binary())])
 
 
-def arrow_map(work: Callable[Concatenate[Batches, Given], Iterator[pa.RecordBatch]]) -> Callable[Given, ArrowMap]:
-    """Work on batches that takes more arguments, as a function of these that gives what is done with batches.
+@dataclass(frozen=True)
+class Work:
+    """What is done with batches: a function of this module, by its name, and all that it is given but the batches."""
 
-    What is given to Spark has the name of the work, which Spark shows in its plans.
-    """
+    name: str
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
 
-    def of(*args: Given.args, **named: Given.kwargs) -> ArrowMap:
-        def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-            return work(batches, *args, **named)
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """The batches that come of it."""
+        return _WORK[self.name](batches, *self.args, **self.named)
 
-        run.__name__ = work.__name__
-        return run
+
+_WORK: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {}
+
+
+def arrow_map(work: Callable[Concatenate[Batches, Given], Iterator[pa.RecordBatch]]) -> Callable[Given, Work]:
+    """Work on batches that takes more arguments, as a function of these that gives what is done with batches."""
+    _WORK[work.__name__] = work
+
+    def of(*args: Given.args, **named: Given.kwargs) -> Work:
+        return Work(work.__name__, args, named)
 
     return of
 

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 
-import deltamerge.spark.session.jobs  # noqa: F401  (registers what is shipped by value)
 from deltamerge.budgets import DEFAULTS
 from deltamerge.protocol.values.predicate import ALWAYS, Compare
+from deltamerge.spark.session import shipping
 from deltamerge.worker.entry import (
     Room,
+    Work,
     apply_map,
     candidates,
     count_map,
@@ -36,6 +37,7 @@ from deltamerge.worker.skipping.keys import build_filter
 from deltamerge.worker.write.apply import apply_changes
 from deltamerge.worker.write.results import RESULT_SCHEMA, unpack_partition
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
+from tests.live import ship_live_code
 from tests.unit.worker.data import data_files, read_rows, store_at, write_spec
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -248,15 +250,20 @@ sys.stdout.buffer.write(pickle.dumps(results))
 """
 
 
-def elsewhere(calls: list[tuple[Callable[..., Any], list[pa.RecordBatch]]]) -> list[Any]:
+def elsewhere(calls: list[tuple[Work, list[pa.RecordBatch]]]) -> list[Any]:
     """What each function gives in a Python process that has pyarrow and PySpark, and no deltamerge."""
-    shipped = cloudpickle.dumps(calls)
+    shipped = cloudpickle.dumps([(shipping.shipped(work), batches) for work, batches in calls])
     done = subprocess.run([sys.executable, "-I", "-c", ELSEWHERE], input=shipped, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return list(pickle.loads(done.stdout))
 
 
-def test_all_functions_run_where_deltamerge_is_not_installed(tmp_path: Path, tasks: list[FileTask]) -> None:
+@pytest.mark.parametrize("by", ["files", "value"])
+def test_all_functions_run_where_deltamerge_is_not_installed(
+    tmp_path: Path, tasks: list[FileTask], monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    if by == "value":
+        ship_live_code(monkeypatch)
     changes, plain = changes_of(tmp_path, tasks), write_spec(tmp_path, SCHEMA, ["p"], required=(("id",),))
     payload = pa.record_batch({"number": pa.array([1], pa.int32()), "payload": pa.array([arrow_stream(UPDATE_AND_INSERT)])})
     reading = [
@@ -271,7 +278,7 @@ def test_all_functions_run_where_deltamerge_is_not_installed(tmp_path: Path, tas
     ]
     refused = (write_map(plain), [pa.record_batch({"id": pa.array([None], pa.int64()), "p": ["a"]})])
     *found, refusal = elsewhere([*reading, *writing, refused])
-    assert [function.__name__ for function, _ in reading] == ["scan_map", "match_map", "count_map"]
+    assert [shipping.shipped(work).__name__ for work, _ in reading] == ["scan_map", "match_map", "count_map"]
     assert found[:3] == [[batch.to_pylist() for batch in function(batches)] for function, batches in reading]
     (here,) = apply_changes(changes, UPDATE_AND_INSERT.to_batches(), 0)
     unique = {"name", "modified", "partition", "size"}

@@ -9,15 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import types as T
 
-import deltamerge.budgets
-import deltamerge.disk
-import deltamerge.errors
-import deltamerge.protocol
-import deltamerge.worker
 from deltamerge.errors import (
     ArithmeticDataError,
     ConstraintError,
@@ -40,9 +34,6 @@ from deltamerge.spark.session.settings import settings
 from deltamerge.spark.session.variants import marked, unmarked
 from deltamerge.worker.scan.outcomes import AttemptEnded, NotThisWay, TooLarge, outcome_in
 from deltamerge.worker.scan.row_errors import Refused
-
-for _package in (deltamerge.worker, deltamerge.protocol, deltamerge.errors, deltamerge.budgets, deltamerge.disk):
-    cloudpickle.register_pickle_by_value(_package)  # type: ignore[no-untyped-call]
 
 _UNCHANGED = "Nothing was committed; the table is as it was."
 _FILE_HINTS = {

@@ -12,6 +12,7 @@ from deltamerge.protocol.values.variant import VARIANT
 from deltamerge.spark.pyspark.older import VARIANT_TYPE
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.schema import nullable_type
+from deltamerge.spark.session.shipping import shipped
 from deltamerge.worker.entry import unmarked_map
 from deltamerge.worker.scan.columns import required_variants
 
@@ -35,7 +36,7 @@ def unmarked(frame: Frame, schema: T.StructType) -> Frame:
         return frame
     plain = cast("T.StructType", _plain(nullable_type(schema)))
     arrow: pa.Schema = to_arrow_schema(plain)
-    return frame.mapInArrow(unmarked_map(arrow), plain)
+    return frame.mapInArrow(shipped(unmarked_map(arrow)), plain)
 
 
 def marked(table: pa.Table, schema: T.StructType) -> pa.Table:

@@ -16,6 +16,7 @@ from deltamerge.spark.session.checkpoints import checkpointed
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, collect, local_frame, translating
 from deltamerge.spark.session.settings import settings
+from deltamerge.spark.session.shipping import shipped
 from deltamerge.spark.source.facts import TIME, Evaluation, Source, SourceFacts
 from deltamerge.spark.source.inspect import WITHOUT_COLUMNS, InspectedSource, width_of
 from deltamerge.spark.source.parquet_files import read_files
@@ -121,7 +122,7 @@ def _checkpoint(source: InspectedSource, bounded: Collection[str], budgets: Budg
     columns = _positions(source, bounded)
     materialized = _checkpointed(source)
     numbered = positional(materialized).select("*", F.spark_partition_id())
-    parts = attempt(numbered.mapInArrow(count_map(budgets, columns), _COUNTED), _MATERIALIZE, _COUNTED)
+    parts = attempt(numbered.mapInArrow(shipped(count_map(budgets, columns)), _COUNTED), _MATERIALIZE, _COUNTED)
     if not isinstance(parts, pa.Table):
         log.info("the source is only counted: %s", parts.reason)
         return _counted_by_spark(materialized, source, columns, budgets)

@@ -10,6 +10,7 @@ from deltamerge.progress.operation import advancing
 from deltamerge.progress.value import Amount
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect, in_process
+from deltamerge.spark.session.shipping import shipped
 from deltamerge.spark.stages.writing import RESULT_TYPE
 from deltamerge.worker.entry import compact_map
 from deltamerge.worker.layout.compact import CompactSpec, compact
@@ -24,7 +25,7 @@ def compacted(spark: Session, spec: CompactSpec, description: str) -> pa.Table:
     if sum(task.size or 0 for bin in spec.bins for task in bin) <= spec.write.budgets.driver_total_bytes:
         return _in_process(spec)
     numbers = spark.range(0, len(spec.bins), 1, len(spec.bins))
-    return collect(numbers.mapInArrow(compact_map(spec), RESULT_TYPE), description, RESULT_TYPE)
+    return collect(numbers.mapInArrow(shipped(compact_map(spec)), RESULT_TYPE), description, RESULT_TYPE)
 
 
 def _in_process(spec: CompactSpec) -> pa.Table:

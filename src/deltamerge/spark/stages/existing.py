@@ -20,10 +20,11 @@ from deltamerge.spark.pyspark.plain import plain_reader
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect, in_process
 from deltamerge.spark.session.schema import from_spark
+from deltamerge.spark.session.shipping import shipped
 from deltamerge.spark.stages.scan import pack
 from deltamerge.spark.stages.target import data_store, stats_columns
 from deltamerge.storage import ObjectInfo, Store
-from deltamerge.worker.entry import ArrowMap, schemas_map, stats_map
+from deltamerge.worker.entry import Work, schemas_map, stats_map
 from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.write.existing import SCHEMAS, STATS, ExistingSpec, schemas_of, stats_of
 
@@ -65,7 +66,7 @@ def _spec(store: Store, files: Sequence[ObjectInfo]) -> ExistingSpec:
 def _run(
     spark: Session,
     spec: ExistingSpec,
-    mapped: Callable[[ExistingSpec], ArrowMap],
+    mapped: Callable[[ExistingSpec], Work],
     each: Callable[[ExistingSpec, int], pa.RecordBatch],
     schema: pa.Schema,
     description: str,
@@ -82,7 +83,7 @@ def _run(
         with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
             return pa.Table.from_batches(pool.map(found, range(count)), schema)
     type = from_arrow_schema(schema)
-    return collect(spark.range(0, count, 1, count).mapInArrow(mapped(spec), type), description, type)
+    return collect(spark.range(0, count, 1, count).mapInArrow(shipped(mapped(spec)), type), description, type)
 
 
 def _schema(spark: Session, store: Store, file: ObjectInfo, text: str | None) -> StructType:

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.protocol.values.widths import STORED_ROW_BYTES
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.session.shipping import shipped
 from deltamerge.worker.entry import MATCHED, match_map, scan_map
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask, ScanSpec
 from deltamerge.worker.skipping.narrow import narrows
@@ -41,7 +42,7 @@ def scan_frame(
     # Spark takes a scan to have as many rows as the range below it, filtered or not: one of as many numbers, of which
     # one a bin is left.
     numbers = spark.range(0, len(bins) * each, 1, len(bins)).where(F.col("id") % each == 0)
-    return numbers.mapInArrow(scan_map(spec, bins, each), T.StructType(fields))
+    return numbers.mapInArrow(shipped(scan_map(spec, bins, each)), T.StructType(fields))
 
 
 def pack(tasks: Sequence[FileTask], sizes: Sequence[int], budgets: Budgets = DEFAULTS) -> list[list[FileTask]]:
@@ -80,4 +81,4 @@ def match_frame(
     rows = most_rows if every else max(dense, 2 * most_rows // max(1, len(bins)))
     size = max(most_bytes // 8, 2 * most_bytes // max(1, len(bins)))
     numbers = spark.range(0, len(bins), 1, len(bins))
-    return numbers.mapInArrow(match_map(spec, bins, rows, size, budgets.payload_bytes), MATCHED_TYPE)
+    return numbers.mapInArrow(shipped(match_map(spec, bins, rows, size, budgets.payload_bytes)), MATCHED_TYPE)

@@ -24,6 +24,7 @@ from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import local_frame
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.session.settings import settings
+from deltamerge.spark.session.shipping import shipped
 from deltamerge.spark.stages.identity import numbered
 from deltamerge.worker.entry import apply_map, payload_map, write_map
 from deltamerge.worker.scan.streams import arrow_stream
@@ -42,7 +43,7 @@ def positional(rows: Frame) -> Frame:
 
 def written_frame(rows: Frame, spec: ChangeSpec) -> Frame:
     """Apply ordered change rows to the files that they belong to; result rows."""
-    return positional(rows).mapInArrow(apply_map(spec, rows.columns), RESULT_TYPE)
+    return positional(rows).mapInArrow(shipped(apply_map(spec, rows.columns)), RESULT_TYPE)
 
 
 def payload_frame(spark: Session, pieces: Sequence[pa.Table], spec: ChangeSpec) -> Frame:
@@ -53,7 +54,7 @@ def payload_frame(spark: Session, pieces: Sequence[pa.Table], spec: ChangeSpec) 
     numbers = pa.chunked_array([pa.array(part, pa.int32()) for part in rows], pa.int32())
     fields = [T.StructField("number", T.IntegerType()), T.StructField("payload", T.BinaryType())]
     frame = local_frame(spark, pa.table({"number": numbers, "payload": payloads}), T.StructType(fields))
-    return frame.mapInArrow(payload_map(spec), RESULT_TYPE)
+    return frame.mapInArrow(shipped(payload_map(spec)), RESULT_TYPE)
 
 
 def laid_out(
@@ -164,4 +165,4 @@ def _too_few(what: str, given: int, wanted: int) -> AnalysisError:
 
 def data_frame(rows: Frame, spec: WriteSpec, feed: WriteSpec | None = None) -> Frame:
     """Write rows of the table's schema into new files, and into change data files by `feed` if there is one; result rows."""
-    return positional(rows).mapInArrow(write_map(spec, feed), RESULT_TYPE)
+    return positional(rows).mapInArrow(shipped(write_map(spec, feed)), RESULT_TYPE)

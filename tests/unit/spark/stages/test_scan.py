@@ -36,6 +36,7 @@ def test_few_source_rows_let_a_task_bring_no_more_than_its_share(
 ) -> None:
     given: list[tuple[int, int]] = []
     monkeypatch.setattr(scan, "match_map", lambda spec, bins, rows, size, payload: given.append((rows, size)))
+    monkeypatch.setattr(scan, "shipped", lambda work: work)
     spark: Any = SimpleNamespace(range=lambda *_: _Frame())
     spec: Any = SimpleNamespace(others=ALWAYS if every else None, schema=pa.schema([]))
     files: list[Any] = list(range(tasks))

@@ -28,6 +28,7 @@ def test_pieces_are_handed_over_in_order_and_in_chunks_of_which_spark_makes_task
         return _Frame()
 
     monkeypatch.setattr(writing, "local_frame", local_frame)
+    monkeypatch.setattr(writing, "shipped", lambda work: work)
     monkeypatch.setattr(writing, "payload_map", lambda spec: None)
     nothing: Any = None
     spec: Any = SimpleNamespace(write=SimpleNamespace(budgets=Budgets(payload_tasks=64)))

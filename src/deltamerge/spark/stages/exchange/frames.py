@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import local_frame
+from deltamerge.spark.session.shipping import shipped
 from deltamerge.spark.stages.writing import RESULT_TYPE, positional
 from deltamerge.worker.entry import (
     hash_join_map,
@@ -33,13 +34,13 @@ _BIN_TYPE = T.StructType([T.StructField("bin", T.IntegerType())])
 
 def partitioned_rows(source: Frame, spec: Partitioning) -> Frame:
     """The rows of a frame on their way to tasks."""
-    return positional(source).mapInArrow(partition_map(spec, source.columns), _SHUFFLED_TYPE)
+    return positional(source).mapInArrow(shipped(partition_map(spec, source.columns)), _SHUFFLED_TYPE)
 
 
 def partitioned_files(spark: Session, source: SourceSpec, spec: Partitioning) -> Frame:
     """The rows of Parquet files on their way to tasks."""
     bins = len(source.bins)
-    return spark.range(0, bins, 1, bins).mapInArrow(partition_files_map(spec, source), _SHUFFLED_TYPE)
+    return spark.range(0, bins, 1, bins).mapInArrow(shipped(partition_files_map(spec, source)), _SHUFFLED_TYPE)
 
 
 def range_joined(rows: Frame, partitioning: Partitioning, join: JoinSpec, change: ChangeSpec) -> Frame:
@@ -47,7 +48,7 @@ def range_joined(rows: Frame, partitioning: Partitioning, join: JoinSpec, change
     if join.by_source:
         rows = rows.union(local_frame(rows.sparkSession, partitioning.without_rows(), _SHUFFLED_TYPE))
     placed = rows.repartition(partitioning.range_tasks + partitioning.hash_tasks, "partition")
-    return placed.mapInArrow(range_join_map(join, change), RESULT_TYPE)
+    return placed.mapInArrow(shipped(range_join_map(join, change)), RESULT_TYPE)
 
 
 def hash_joined(rows: Frame, join: HashJoinSpec, bins: Sequence[Sequence[FileTask]], change: ChangeSpec) -> Frame:
@@ -55,11 +56,11 @@ def hash_joined(rows: Frame, join: HashJoinSpec, bins: Sequence[Sequence[FileTas
     the files; result rows.
     """
     numbers = rows.sparkSession.range(0, len(bins), 1, len(bins))
-    both = rows.union(numbers.mapInArrow(target_rows_map(join, bins), _SHUFFLED_TYPE))
+    both = rows.union(numbers.mapInArrow(shipped(target_rows_map(join, bins)), _SHUFFLED_TYPE))
     # The tasks of target rows are below the others: these rows come first, and are buffered.
     matched = both.repartition(len(join.match_tasks), "partition").sortWithinPartitions("task")
-    changed = matched.mapInArrow(hash_join_map(join), _SHUFFLED_TYPE)
-    return changed.repartition(len(join.write_tasks), "partition").mapInArrow(write_changes_map(change), RESULT_TYPE)
+    changed = matched.mapInArrow(shipped(hash_join_map(join)), _SHUFFLED_TYPE)
+    return changed.repartition(len(join.write_tasks), "partition").mapInArrow(shipped(write_changes_map(change)), RESULT_TYPE)
 
 
 def inserted_rows(
@@ -67,4 +68,4 @@ def inserted_rows(
 ) -> Frame:
     """Insert the rows of a source's files that are at `positions` of its bins; result rows."""
     numbers = local_frame(spark, pa.table({"bin": pa.chunked_array([[n] for n in positions], pa.int32())}), _BIN_TYPE)
-    return numbers.mapInArrow(insert_map(join, change, source, positions), RESULT_TYPE)
+    return numbers.mapInArrow(shipped(insert_map(join, change, source, positions)), RESULT_TYPE)

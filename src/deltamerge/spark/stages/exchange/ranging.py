@@ -15,6 +15,7 @@ from deltamerge.progress.value import Amount
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.schema import shown_schema, to_spark
+from deltamerge.spark.session.shipping import shipped
 from deltamerge.spark.stages.scan import MATCHED_TYPE, pack
 from deltamerge.spark.stages.writing import RESULT_TYPE, data_frame
 from deltamerge.worker.entry import sample_map, z_key_map
@@ -44,7 +45,7 @@ def ranged(
     fields = [*to_spark(shown_schema(snapshot.schema)).fields, T.StructField(Z_KEY, T.BinaryType())]
     fields[-1:-1] = [T.StructField(name, T.LongType()) for name in TRACKED if name in spec.schema.names]
     numbers = spark.range(0, len(bins), 1, len(bins))
-    rows = numbers.mapInArrow(z_key_map(spec, bins, order), T.StructType(fields))
+    rows = numbers.mapInArrow(shipped(z_key_map(spec, bins, order)), T.StructType(fields))
     spread = rows.repartitionByRange(files, F.col(Z_KEY)).sortWithinPartitions(Z_KEY).drop(Z_KEY)
     begin("laying rows out", lambda: Amount(len(tasks), sum(sizes)))
     whole = replace(spec, target_bytes=1 << 62)
@@ -63,7 +64,7 @@ def _order(
     narrow = replace(spec, schema=pa.schema([spec.schema.field(name) for name in dict.fromkeys(path[0] for path in paths)]))
     numbers = spark.range(0, len(bins), 1, len(bins))
     found = collect(
-        numbers.mapInArrow(sample_map(narrow, bins, min(1.0, _SAMPLE_BYTES / max(1, size))), MATCHED_TYPE),
+        numbers.mapInArrow(shipped(sample_map(narrow, bins, min(1.0, _SAMPLE_BYTES / max(1, size)))), MATCHED_TYPE),
         description,
         MATCHED_TYPE,
     )
