@@ -104,11 +104,26 @@ def test_a_plan_in_words_runs_nothing(spark: SparkSession, table: DeltaTable, tm
         (f"DELETE FROM {name} t WHERE t.id < 3", "DELETE FROM"),
         (f"UPDATE {name} SET name = 'x' WHERE p = 1", "UPDATE"),
     ):
-        (row,) = deltamerge.sql(spark, f"EXPLAIN {statement}").collect()
-        assert row.plan.startswith(f"{verb} {tmp_path / 't'}, version 0\n")
-        assert "plan:" in row.plan
+        for mode in ("", "EXTENDED", "formatted", "COST", "CODEGEN"):
+            (row,) = deltamerge.sql(spark, f"EXPLAIN {mode} {statement}").collect()
+            assert row.plan.startswith(f"{verb} {tmp_path / 't'}, version 0\n")
+            assert "plan:" in row.plan
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
         deltamerge.sql(spark, f"EXPLAIN DELETE FROM {name} WHERE nix = 1")
+    assert len(ids(table)) == 10
+    assert table.history().count() == 1
+
+
+def test_an_inserts_plan_runs_nothing(spark: SparkSession, table: DeltaTable, tmp_path: Path) -> None:
+    name = f"delta.`{tmp_path / 't'}`"
+    for mode, said in (("", "Physical Plan"), ("EXTENDED", "Parsed Logical Plan"), ("FORMATTED", "Physical Plan")):
+        (row,) = deltamerge.sql(spark, f"EXPLAIN {mode} INSERT INTO {name} SELECT * FROM {name} WHERE id > 3").collect()
+        assert row.plan.startswith(f"INSERT INTO {tmp_path / 't'}, version 0\n")
+        assert said in row.plan
+    (row,) = deltamerge.sql(spark, f"EXPLAIN INSERT OVERWRITE {name} VALUES (1, 1, DEFAULT)").collect()
+    assert row.plan.startswith(f"INSERT OVERWRITE {tmp_path / 't'}, version 0\n")
+    with pytest.raises(AnalysisException, match="nix"):
+        deltamerge.sql(spark, f"EXPLAIN INSERT INTO {name} SELECT nix FROM {name}").collect()
     assert len(ids(table)) == 10
     assert table.history().count() == 1
 

@@ -29,9 +29,10 @@ from deltamerge.statements.layout.restore import parse_restore
 from deltamerge.statements.layout.vacuum import parse_vacuum
 from deltamerge.statements.misspelt import meant_start
 from deltamerge.statements.queries import run_query, run_unread
-from deltamerge.statements.rows.delete import parse_delete, parse_explain_delete
+from deltamerge.statements.rows.delete import parse_delete
+from deltamerge.statements.rows.explain import EXPLAINED
 from deltamerge.statements.rows.insert import parse_insert
-from deltamerge.statements.rows.update import parse_explain_update, parse_update
+from deltamerge.statements.rows.update import parse_update
 from deltamerge.statements.statement import Parser, Statement
 from deltamerge.statements.table.alter import parse_alter_table, parse_comment, parse_show_properties
 from deltamerge.statements.table.cache import parse_cache, parse_refresh, parse_uncache
@@ -63,8 +64,7 @@ _PARSERS: Mapping[tuple[str, ...], Parser] = {
     ("REPLACE", "TABLE"): parser_of(Creation.REPLACE),
     ("DELETE", "FROM"): parse_delete,
     ("UPDATE",): parse_update,
-    ("EXPLAIN", "DELETE", "FROM"): parse_explain_delete,
-    ("EXPLAIN", "UPDATE"): parse_explain_update,
+    **EXPLAINED,
     ("DESCRIBE", "HISTORY"): parse_history,
     ("DESC", "HISTORY"): parse_history,
     ("DESCRIBE", "DETAIL"): parse_detail,
@@ -89,8 +89,7 @@ _OF_OTHERS = (
     ("INSERT",),
     ("DELETE", "FROM"),
     ("UPDATE",),
-    ("EXPLAIN", "DELETE", "FROM"),
-    ("EXPLAIN", "UPDATE"),
+    *EXPLAINED,
     ("WITH",),
     ("ALTER", "TABLE"),
     ("SHOW", "TBLPROPERTIES"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from deltamerge.commands.rows.dml import delete_rows, explain_delete
 from deltamerge.spark.read.view_targets import show_newest
@@ -42,8 +42,3 @@ def parse_delete(reader: Reader, ctes: str = "") -> Delete:
     condition = reader.expression() if reader.take("WHERE") else None
     reader.end()
     return Delete(target, condition, ctes)
-
-
-def parse_explain_delete(reader: Reader) -> Delete:
-    """What follows EXPLAIN DELETE FROM. Raises ParseError."""
-    return replace(parse_delete(reader), explains=True)

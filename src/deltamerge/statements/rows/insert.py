@@ -60,11 +60,18 @@ class Insert:
         log = open_table(spark, found.location)
         schema = log.snapshot().schema
         check_partition([name for name, _ in self.partition], log.snapshot().partition_columns)
-        given, query = self._rows(schema) if self.rows else (self, self.query)
+        given, query = self._given(schema)
         with TableViews(spark) as views:
             frame = views.query(query_with_ctes(query, self.ctes))
             write_into(given._named(frame, schema), log, given._request(spark, log.snapshot().partition_schema))
         return no_rows(spark)
+
+    def query_for(self, schema: StructType) -> str:
+        """The query whose rows are inserted into a table with this schema, without `ctes`. Raises AnalysisError."""
+        return self._given(schema)[1]
+
+    def _given(self, schema: StructType) -> tuple[Insert, str]:
+        return self._rows(schema) if self.rows else (self, self.query)
 
     def _request(self, spark: Session, partition_schema: StructType) -> WriteRequest:
         request = WriteRequest("append", merge_schema=True if self.evolves else None)

@@ -5,7 +5,7 @@ Source: Spark's grammar, `updateTable`; delta-spark's UpdateCommand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from deltamerge.commands.rows.dml import explain_update, update_rows
 from deltamerge.merge.sql import assignments_of
@@ -59,8 +59,3 @@ def parse_update(reader: Reader, ctes: str = "") -> Update:
     condition = reader.expression() if reader.take("WHERE") else None
     reader.end()
     return Update(target, assignments, condition, ctes)
-
-
-def parse_explain_update(reader: Reader) -> Update:
-    """What follows EXPLAIN UPDATE. Raises ParseError."""
-    return replace(parse_update(reader), explains=True)
