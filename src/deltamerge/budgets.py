@@ -89,8 +89,10 @@ class Budgets:
     sorted_bytes: int = 256 * _MB  # of rows that a task lays out by columns in memory
     open_partitions_bytes: int = 256 * _MB  # of rows that wait in the writers of all partitions
 
+    joins_vectors: bool = True  # whether transactions that have marked different rows of a file follow each other
     retry_wait_ms: int = 100  # at most, before a merge runs again after a conflict; twice that after the next one
     longest_retry_wait_ms: int = 5_000
+    moved_files: int = 5  # times that a merge runs again because files that it read were put together meanwhile
     lost_sources: int = 3  # times that a source is evaluated before its loss is an error
 
 

@@ -155,6 +155,15 @@ class ConcurrentDeleteReadError(ConcurrentModificationError):
     """Another transaction removed files that this one read."""
 
 
+class FilesMovedError(ConcurrentDeleteReadError):
+    """Another transaction has put files that this one read together, or sorted them, and has changed no row.
+
+    `followed` is the newest version up to which nothing else stands in the way: from there the same transaction can begin anew.
+    """
+
+    followed: int | None = None
+
+
 class ConcurrentDeleteDeleteError(ConcurrentModificationError):
     """Another transaction removed files that this one removes too."""
 

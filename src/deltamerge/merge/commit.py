@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deltamerge.log.commit.conflict import ReadSet
-from deltamerge.log.commit.dv_files import with_vector, write_vectors
 from deltamerge.log.commit.proposal import Author
 from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.commit.upkeep import after_commit
@@ -16,11 +15,12 @@ from deltamerge.log.replay.files import add_files, file_keys
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing
 from deltamerge.merge.statement.clauses import Action, ClauseKind, TxnId
-from deltamerge.protocol.formats.roaring import decode
 from deltamerge.protocol.table.actions import Action as LogAction
-from deltamerge.protocol.table.actions import DeletionVector, Txn
+from deltamerge.protocol.table.actions import Txn
 from deltamerge.protocol.table.identity import with_marks
 from deltamerge.protocol.values.partitions import decode_path
+
+_VECTOR_COUNTS = ("numTargetDeletionVectorsUpdated", "numTargetDeletionVectorsRemoved")
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,22 @@ class CommittedMerge:
 class Operation:
     """What history says of a commit: delta-spark's name, parameters as JSON values, metrics in rows, files, bytes and ms.
 
-    Without `data_change` the files that leave are said to be rearranged only.
+    `vector_counts` names the metrics that count the deletion vectors which are replaced. Without `data_change` the files that
+    leave are said to be rearranged only.
     """
 
     name: str
     parameters: Mapping[str, object]
     metrics: Mapping[str, int]
+    vector_counts: tuple[str, ...] = ()
     data_change: bool = True
 
 
 def commit_merge(outcome: MergeOutcome, timing: Timing, author: Author) -> CommittedMerge:
     """Commit a merge. Raises a ConcurrentModificationError when another transaction conflicts; the table is as it was."""
-    operation = Operation("MERGE", _parameters(outcome), merge_metrics(outcome, timing))
-    return CommittedMerge(outcome, operation.metrics, commit_outcome(outcome, operation, author))
+    operation = Operation("MERGE", _parameters(outcome), merge_metrics(outcome, timing), _VECTOR_COUNTS)
+    committed = commit_outcome(outcome, operation, author)
+    return CommittedMerge(outcome, operation.metrics if committed is None else committed.metrics, committed)
 
 
 def commit_outcome(
@@ -63,16 +66,15 @@ def commit_outcome(
     if outcome.is_empty and resolved.metadata is None and txn_id is None and beside is None:
         return None
     snapshot = resolved.snapshot
-    written = written_names(outcome)
-    with discarding(snapshot, written):
-        vectors, names = write_vectors(snapshot.store, [(mark.vector, decode(mark.vector).rows) for mark in outcome.marked])
-        written += names
+    with discarding(snapshot, written_names(outcome)):
         proposal = Proposal(
             operation=operation.name,
-            actions=[*txn_actions(txn_id), *_actions(outcome, vectors, operation.data_change), *(beside or ())],
-            read=_read_set(outcome),
+            actions=[*txn_actions(txn_id), *_actions(outcome, operation.data_change), *(beside or ())],
+            marked=outcome.marked,
+            read=_read_set(outcome, by_rows=beside is None),
             parameters=operation.parameters,
             metrics=operation.metrics,
+            vector_counts=operation.vector_counts,
             user_metadata=outcome.work.logical.resolved.spec.user_metadata,
             author=author,
         )
@@ -86,16 +88,14 @@ def written_names(outcome: MergeOutcome) -> list[str]:
     return [decode_path(path) for path in [file.path for file in outcome.added] + [file.path for file in outcome.changes]]
 
 
-def _actions(outcome: MergeOutcome, vectors: Sequence[DeletionVector], data_change: bool) -> list[LogAction]:
-    """The metadata if it changed, the files that leave, the new ones, those with another vector, the change data files."""
+def _actions(outcome: MergeOutcome, data_change: bool) -> list[LogAction]:
+    """The metadata if it changed, the files that leave, the new ones, the change data files."""
     now = int(time.time() * 1000)
     resolved = outcome.work.logical.resolved
     metadata = with_marks(resolved.after.metadata, [identity.name for identity in resolved.identities], outcome.added)
     actions: list[LogAction] = [metadata] if metadata is not resolved.snapshot.metadata else []
     actions += [file.removed(now, data_change) for file in add_files(outcome.touched)]
     actions += outcome.added
-    for mark, vector in zip(outcome.marked, vectors, strict=True):
-        actions += [mark.file.removed(now), with_vector(mark.file, vector, mark.rows)]
     return [*actions, *outcome.changes]
 
 
@@ -104,8 +104,15 @@ def txn_actions(txn_id: TxnId | None) -> list[LogAction]:
     return [] if txn_id is None else [Txn(txn_id.application, txn_id.version, int(time.time() * 1000))]
 
 
-def _read_set(outcome: MergeOutcome) -> ReadSet:
-    """A merge has read the files that it opened, and would have read any file that its pruning lets through."""
+def _read_set(outcome: MergeOutcome, by_rows: bool) -> ReadSet:
+    """A merge has read the files that it opened, and would have read any file that its pruning lets through.
+
+    Conflicts are looked at `by_rows` where that is possible: rows that do not match leave no trace, and those that match and stay
+    as they are keep source rows from being inserted.
+    """
+    resolved = outcome.work.logical.resolved
+    matched, inserts = resolved.of(ClauseKind.MATCHED), resolved.of(ClauseKind.NOT_MATCHED)
+    changes_all = not inserts or any(clause.condition is None for clause in matched)
     files = outcome.work.files
     txn_id = outcome.work.logical.resolved.spec.txn_id
     return ReadSet(
@@ -113,6 +120,7 @@ def _read_set(outcome: MergeOutcome) -> ReadSet:
         would_read=files.would_read,
         app_ids=frozenset() if txn_id is None else frozenset([txn_id.application]),
         frame=outcome.work.logical.resolved.spec.source_read,
+        by_rows=by_rows and changes_all and outcome.work.budgets.joins_vectors,
     )
 
 

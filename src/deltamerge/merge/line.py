@@ -45,7 +45,7 @@ from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.running import shows_progress
 from deltamerge.spark.session.settings import known_settings, own_settings, pads_chars
 from deltamerge.spark.source.evaluate import ReadingStep, evaluate
-from deltamerge.spark.source.facts import Source
+from deltamerge.spark.source.facts import Evaluation, Source
 from deltamerge.spark.source.inspect import InspectedSource, Inspection, inspect_source
 from deltamerge.spark.stages.target import data_store
 
@@ -81,7 +81,8 @@ def merge(
 
     A `source` is evaluated already. With a `sample` nothing is written: rows are counted, and so many of each clause shown. When
     another transaction conflicts the line runs again on the newest version, as often as the specification or the session
-    says; so it does when rows of the materialized source are lost. Raises DeltaMergeError; the table is then as it was.
+    says; so it does when rows of the materialized source are lost, or rows were moved to other files meanwhile. Raises
+    DeltaMergeError; the table is then as it was.
     """
     with known_settings(spark, SETTINGS):
         check_names(own_settings())
@@ -94,7 +95,7 @@ def merge(
             spec = _with_reading(spec, table)
         given, rereads, tries = source, None, first_tries(retries_of(spark, spec), budgets)
         while True:
-            snapshot = table.snapshot()
+            snapshot = _newest(table, tries.followed)
             if _was_merged(spec, snapshot):
                 done = None
                 break
@@ -124,13 +125,23 @@ def merge(
                 break
             except DeltaMergeError as error:
                 tries = tries.after(error)
-                source = given if isinstance(error, SourceLostError) else source
+                source = given if isinstance(error, SourceLostError) or _is_unread(source) else source
                 log.info("%s: running again: %s", table.store.url, error.detail)
                 begin(f"running again after {error.condition}")
                 time.sleep(tries.pause)
         if sample is None:
             forget_transaction(spark)
         return done
+
+
+def _newest(table: DeltaLog, followed: int | None) -> Snapshot:
+    """The newest version, but none after the one that is `followed`."""
+    snapshot = table.snapshot()
+    return snapshot if followed is None or snapshot.version <= followed else table.snapshot(followed)
+
+
+def _is_unread(source: Source | None) -> bool:
+    return source is not None and source.facts.evaluation is Evaluation.DEFERRED
 
 
 def planned(spark: Session, snapshot: Snapshot, spec: MergeSpec, rereads: str | None = None) -> LogicalPlan:

@@ -34,7 +34,8 @@ SHARE = "spark.deltamerge.rewriteShare"
 SHARE_PROPERTY = "deltamerge.rewriteShare"
 RETRIES = "spark.deltamerge.conflictRetries"
 SPLICE = "spark.deltamerge.splice"
-_KNOWN = (STRATEGY, SHARE, RETRIES, SPLICE, PROGRESS, SYNC)
+JOIN_VECTORS = "spark.deltamerge.joinVectors"
+_KNOWN = (STRATEGY, SHARE, RETRIES, SPLICE, JOIN_VECTORS, PROGRESS, SYNC)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _SESSION = (CASE_SENSITIVE, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING, MASTER)
@@ -44,6 +45,7 @@ SETTINGS = (
     SHARE,
     RETRIES,
     SPLICE,
+    JOIN_VECTORS,
     PROGRESS,
     _APPLICATION,
     _VERSION,
@@ -112,11 +114,16 @@ def rewrite_share_of(spark: Session, snapshot: Snapshot, statement: str = "MERGE
 
 def within_settings(spark: Session, budgets: Budgets) -> Budgets:
     """The budgets with what the session forbids."""
-    value = setting(spark, SPLICE, "true").lower()
+    splices = _is_true(spark, SPLICE, "DELTAMERGE_INVALID_SPLICE")
+    joins = _is_true(spark, JOIN_VECTORS, "DELTAMERGE_INVALID_JOIN_VECTORS")
+    return replace(budgets, splices=budgets.splices and splices, joins_vectors=budgets.joins_vectors and joins)
+
+
+def _is_true(spark: Session, name: str, condition: str) -> bool:
+    value = setting(spark, name, "true").lower()
     if value not in ("true", "false"):
-        message = f"The setting {SPLICE} is {value!r}."
-        raise InvalidArgumentError("DELTAMERGE_INVALID_SPLICE", message, hint="true or false.")
-    return budgets if value == "true" else replace(budgets, splices=False)
+        raise InvalidArgumentError(condition, f"The setting {name} is {value!r}.", hint="true or false.")
+    return value == "true"
 
 
 def retries_of(spark: Session, spec: MergeSpec) -> int:

@@ -6,12 +6,15 @@ import random
 from dataclasses import dataclass, replace
 
 from deltamerge.budgets import Budgets
-from deltamerge.errors import DeltaMergeError, ExecutionError, SourceLostError
+from deltamerge.errors import DeltaMergeError, ExecutionError, FilesMovedError, SourceLostError
 
 
 @dataclass(frozen=True)
 class Tries:
-    """How often the line may run again: after `conflicts`, and after `losses` of rows of a materialized source.
+    """How often the line may run again: after `conflicts`, after `losses` of rows of a materialized source, and after `moves` of
+    rows to other files, when it may read no later version than `followed`.
+
+    A conflict needs the user's leave, as the source may have been made of rows that have changed since. Moved rows are the same.
 
     After a conflict it waits `pause` seconds: a random time, whose limit doubles with each conflict in a row. Writers that have
     collided once would else collide again at the same moment.
@@ -19,25 +22,30 @@ class Tries:
 
     conflicts: int
     losses: int
+    moves: int
     budgets: Budgets
     collisions: int = 0
     pause: float = 0.0
+    followed: int | None = None
 
     def after(self, error: DeltaMergeError) -> Tries:
         """What is left after an error; raises the error when it is nothing, or running again does not help."""
         if isinstance(error, SourceLostError):
             if self.losses > 1:
-                return replace(self, losses=self.losses - 1, pause=0.0)
+                return replace(self, losses=self.losses - 1, pause=0.0, followed=None)
             raise ExecutionError(
                 "DELTA_MERGE_MATERIALIZE_SOURCE_FAILED_REPEATEDLY",
                 f"Keeping the source of the MERGE statement materialized has failed repeatedly, "
                 f"{self.budgets.lost_sources} times: {error.detail}",
                 hint="Keep executors alive while the merge runs, or write the source to a table and merge that.",
             ) from error
+        collisions = self.collisions + 1
+        waiting = replace(self, collisions=collisions, pause=self._pause(collisions), followed=None)
+        if isinstance(error, FilesMovedError) and self.moves:
+            return replace(waiting, moves=self.moves - 1, followed=error.followed)
         if not error.runs_again or not self.conflicts:
             raise error
-        collisions = self.collisions + 1
-        return replace(self, conflicts=self.conflicts - 1, collisions=collisions, pause=self._pause(collisions))
+        return replace(waiting, conflicts=self.conflicts - 1)
 
     def _pause(self, collisions: int) -> float:
         limit = min(self.budgets.retry_wait_ms << min(collisions - 1, 30), self.budgets.longest_retry_wait_ms)
@@ -46,4 +54,4 @@ class Tries:
 
 def first_tries(conflicts: int, budgets: Budgets) -> Tries:
     """The tries of a merge that has not run yet."""
-    return Tries(conflicts, budgets.lost_sources, budgets)
+    return Tries(conflicts, budgets.lost_sources, budgets.moved_files, budgets)

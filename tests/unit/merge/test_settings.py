@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltamerge.errors import InvalidArgumentError
-from deltamerge.merge.settings import PROGRESS, RETRIES, SHARE, SPLICE, STRATEGY, check_names
+from deltamerge.merge.settings import JOIN_VECTORS, PROGRESS, RETRIES, SHARE, SPLICE, STRATEGY, check_names
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,10 @@ from deltamerge.merge.settings import PROGRESS, RETRIES, SHARE, SPLICE, STRATEGY
         ("spark.deltamerge.conflictretries", f"Did you mean {RETRIES}?"),
         ("spark.deltamerge.rewrite_share", f"Did you mean {SHARE}?"),
         ("spark.deltamerge.stratgy", f"Did you mean {STRATEGY}?"),
-        ("spark.deltamerge.x", f"There are {STRATEGY}, {SHARE}, {RETRIES}, {SPLICE}, {PROGRESS}, spark.deltamerge.sync."),
+        (
+            "spark.deltamerge.x",
+            f"There are {STRATEGY}, {SHARE}, {RETRIES}, {SPLICE}, {JOIN_VECTORS}, {PROGRESS}, spark.deltamerge.sync.",
+        ),
     ],
 )
 def test_a_setting_that_does_not_exist_is_named(name: str, hint: str) -> None:

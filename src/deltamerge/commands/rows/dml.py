@@ -26,6 +26,8 @@ from deltamerge.spark.session.running import operation
 from deltamerge.spark.session.settings import author
 from deltamerge.spark.source.evaluate import single_row
 
+_VECTOR_COUNTS = ("numDeletionVectorsUpdated", "numDeletionVectorsRemoved")
+
 
 def delete_rows(spark: Session, table: DeltaLog, condition: Expression | None, name: tuple[str, ...] = ()) -> Mapping[str, int]:
     """Delete the rows for which `condition` is true, all without one; delta-spark's metrics. Raises DeltaMergeError.
@@ -97,8 +99,10 @@ def _run(
     def finish(outcome: MergeOutcome, timing: Timing) -> tuple[Mapping[str, int], Committed | None]:
         metrics = _metrics(outcome, clause.action, timing)
         begin("committing")
-        committed = commit_outcome(outcome, Operation(clause.action.name, parameters, metrics), author(spark))
+        operation = Operation(clause.action.name, parameters, metrics, _VECTOR_COUNTS)
+        committed = commit_outcome(outcome, operation, author(spark))
         if committed is not None:
+            metrics = {**committed.metrics}
             compact_after_changes(spark, table, committed.snapshot, outcome)
         return metrics, committed
 

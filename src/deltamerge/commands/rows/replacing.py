@@ -75,7 +75,7 @@ def replace_rows(plan: WritePlan, table: DeltaLog) -> Committed | None:
             files = written(current, rows if is_same else None, feed=bool(outcome.changes))
         with discarding(snapshot, files.names):
             begin("committing")
-            operation = Operation("WRITE", plan.parameters, _metrics(outcome, files, timing), request.data_change)
+            operation = Operation("WRITE", plan.parameters, _metrics(outcome, files, timing), data_change=request.data_change)
             committed = commit_outcome(outcome, operation, author(spark), actions_of(current, files))
         if committed is not None:
             marked = [mark.file for mark in outcome.marked]

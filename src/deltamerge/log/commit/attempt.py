@@ -28,10 +28,10 @@ def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolatio
     Raises AnalysisError when a file's rows can't be given ids.
     """
     version = current.version + 1
-    actions: Sequence[Action] = proposal.actions
+    actions: Sequence[Action] = proposal.actions_at(now)
     protocol = next((a for a in actions if isinstance(a, Protocol)), current.protocol)
     metadata = next((a for a in actions if isinstance(a, Metadata)), current.metadata)
-    info = _info(proposal, read, isolation, now, txn_id)
+    info = _info(proposal, actions, read, isolation, now, txn_id)
     if proposal.tags:
         info["tags"] = dict(proposal.tags)
     elif tracking_columns(protocol, metadata) is not None:
@@ -49,8 +49,10 @@ def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolatio
     return ("\n".join(lines) + "\n").encode()
 
 
-def _info(proposal: Proposal, read: Snapshot, isolation: Isolation, now: int, txn_id: str) -> dict[str, Any]:
-    only_adds = all(isinstance(a, AddFile) for a in proposal.actions if isinstance(a, AddFile | RemoveFile))
+def _info(
+    proposal: Proposal, actions: Sequence[Action], read: Snapshot, isolation: Isolation, now: int, txn_id: str
+) -> dict[str, Any]:
+    only_adds = all(isinstance(a, AddFile) for a in actions if isinstance(a, AddFile | RemoveFile))
     value: dict[str, Any] = {
         "timestamp": now,
         "operation": proposal.operation,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,16 +19,19 @@ from deltamerge.errors import (
     ConcurrentDeleteReadError,
     ConcurrentModificationError,
     ConcurrentTransactionError,
+    FilesMovedError,
     MetadataChangedError,
     ProtocolChangedError,
 )
 from deltamerge.log.commit.row_ids import ROW_TRACKING
 from deltamerge.log.replay.commit_file import CommitFile
-from deltamerge.log.replay.files import FileSet, Mask
+from deltamerge.log.replay.files import FileSet, Mask, file_keys
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.protocol.table.features import FEATURES, named_features
 from deltamerge.protocol.table.row_tracking import COLUMN_NAMES, ONLY_TRACKS, TRACKING
+
+_Conflict = TypeVar("_Conflict", bound=ConcurrentModificationError)
 
 _RUN_AGAIN = "Run the operation again: it will read the new version."
 READ_AGAIN = "Read the table again, and write what you make of it: a DataFrame keeps the version that it was made of."
@@ -59,6 +63,7 @@ class ReadSet:
 
     `would_read` gives a mask over a FileSet; None means that nothing was read, so that nothing new could have been.
     `whole_table` says that the table was read without any predicate. `frame` is what frames have read, of which it has rows.
+    `by_rows` says that the transaction would have done the same, had there not been the rows that it has not changed.
     """
 
     keys: frozenset[str] = frozenset()
@@ -66,6 +71,7 @@ class ReadSet:
     whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
     frame: FrameRead | None = None
+    by_rows: bool = False
 
     @property
     def is_blind(self) -> bool:
@@ -96,7 +102,8 @@ def check_conflict(
     `protocol` and `metadata` are those in force before `winner`; `domains` names the metadata domains that the
     transaction changes.
 
-    Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation.
+    Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation; it is
+    FilesMovedError where nothing else stands in the way than that the winner has moved rows.
     """
     hint = _RUN_AGAIN if read.frame is None else READ_AGAIN
     if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol, metadata)):
@@ -111,17 +118,29 @@ def check_conflict(
         cause = f"changed the metadata domain {', '.join(shared)}"
         raise conflict(ConcurrentTransactionError, "DELTA_CONCURRENT_TRANSACTION", table, winner, cause)
     if winner.adds.num_rows and read.would_read and sees_appends(isolation, winner, changes_metadata):
-        added = FileSet.of(winner.adds)
+        added = FileSet.of(_without(winner.adds, read.keys))
         if read.whole_table or read.would_read(added).any():
             cause = "added data that this transaction would have read"
             raise conflict(ConcurrentAppendError, "DELTA_CONCURRENT_APPEND", table, winner, cause, hint)
     gone = frozenset(winner.removed_keys)
     if gone & read.keys or (gone and read.whole_table):
         cause = "deleted data that this transaction read"
-        raise conflict(ConcurrentDeleteReadError, "DELTA_CONCURRENT_DELETE_READ", table, winner, cause, hint)
+        kind = ConcurrentDeleteReadError if winner.data_change else FilesMovedError
+        raise conflict(kind, "DELTA_CONCURRENT_DELETE_READ", table, winner, cause, hint)
     if gone & removed:
         cause = "deleted data that this transaction deletes too"
         raise conflict(ConcurrentDeleteDeleteError, "DELTA_CONCURRENT_DELETE_DELETE", table, winner, cause)
+
+
+def having_read(read: ReadSet, moved: CommitFile) -> ReadSet:
+    """What a transaction has read when the rows of files that it has read were moved to others: these, whole."""
+    return replace(read, keys=read.keys | frozenset(file_keys(moved.adds).to_pylist()), by_rows=False)
+
+
+def _without(files: pa.Table, keys: frozenset[str]) -> pa.Table:
+    """The files but for those of `keys`, which are no news to who has read them."""
+    names = file_keys(files).to_pylist()
+    return files if keys.isdisjoint(names) else files.filter(pa.array([name not in keys for name in names]))
 
 
 def _only_allows_more(protocol: Protocol, before: Protocol, metadata: Metadata) -> bool:
@@ -166,13 +185,13 @@ def sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: boo
 
 
 def conflict(
-    kind: type[ConcurrentModificationError],
+    kind: type[_Conflict],
     condition: str,
     table: str,
     winner: CommitFile,
     cause: str,
     hint: str = _RUN_AGAIN,
-) -> ConcurrentModificationError:
+) -> _Conflict:
     """The error of a transaction that can't follow `winner`."""
     operation = winner.info.get("operation", "transaction")
     return kind(

@@ -1,4 +1,4 @@
-"""Files of deletion vectors, and the add actions that name them.
+"""Files of deletion vectors, and the actions that name them.
 
 Source: PROTOCOL.md, "Deletion Vector Files", "Per-file Statistics"; delta-spark's updateStatsToWideBounds.
 """
@@ -9,15 +9,42 @@ import contextlib
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltamerge.errors import StorageError
-from deltamerge.protocol.table.actions import AddFile, DeletionVector
+from deltamerge.protocol.formats.roaring import decode
+from deltamerge.protocol.table.actions import AddFile, DeletionVector, RemoveFile
 from deltamerge.protocol.table.deletion_vector import RELATIVE, file_of_vectors, vector_file_name, z85_encode
 from deltamerge.storage import Store
 
 _MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class MarkedFile:
+    """A data file that stays, of `rows` rows, those in the encoded `vector` deleted: all of them, those that were before, too.
+
+    `file` is as the table has it before. `place` is where the vector is, None until it is written.
+    """
+
+    file: AddFile
+    rows: int
+    vector: bytes = field(repr=False)
+    place: DeletionVector | None = None
+
+    def actions(self, now: int) -> tuple[RemoveFile, AddFile]:
+        """What a commit says of the file, at `now` in ms. The vector has its place."""
+        assert self.place is not None, self.file.path
+        return self.file.removed(now), with_vector(self.file, self.place, self.rows)
+
+
+def placed(store: Store, marked: Sequence[MarkedFile]) -> tuple[tuple[MarkedFile, ...], list[str]]:
+    """The same files with each vector in its place, and the names of the files that were written. Raises as `write_vectors`."""
+    waiting = [mark for mark in marked if mark.place is None]
+    places, names = write_vectors(store, [(mark.vector, decode(mark.vector).rows) for mark in waiting])
+    found = iter(places)
+    return tuple(replace(mark, place=next(found)) if mark.place is None else mark for mark in marked), names
 
 
 def write_vectors(store: Store, vectors: Sequence[tuple[bytes, int]]) -> tuple[list[DeletionVector], list[str]]:

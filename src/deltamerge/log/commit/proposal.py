@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltamerge.log.commit.conflict import ReadSet
+from deltamerge.log.commit.dv_files import MarkedFile
 from deltamerge.log.commit.row_ids import with_ids_of, without_files_of
 from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.files import file_key
@@ -30,7 +31,9 @@ class Proposal:
     `parameters` are JSON values: most of delta-spark's are texts, which may hold JSON themselves. One that
     `restores` an older version may take files even from a table that only allows appends, and what it adds was written before.
     `tells_no_version` says that history has it where there was no version to read. One that `renames` adds nothing: it
-    names files again that are in the table, with other row ids. `tags` tell other writers of it.
+    names files again that are in the table, with other row ids. `tags` tell other writers of it. `marked` are the files of
+    which it deletes rows, which `actions` do not name; `vector_counts` names the metrics that count the deletion vectors
+    which are replaced.
     """
 
     operation: str
@@ -44,6 +47,8 @@ class Proposal:
     tells_no_version: bool = False
     renames: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
+    marked: tuple[MarkedFile, ...] = ()
+    vector_counts: tuple[str, ...] = ()
 
     @property
     def note(self) -> str | None:
@@ -53,7 +58,12 @@ class Proposal:
     @property
     def removed_keys(self) -> frozenset[str]:
         """Identities of the files that the transaction removes."""
-        return frozenset(file_key(a) for a in self.actions if isinstance(a, RemoveFile))
+        removed = frozenset(file_key(a) for a in self.actions if isinstance(a, RemoveFile))
+        return removed | {file_key(mark.file) for mark in self.marked}
+
+    def actions_at(self, now: int) -> list[Action]:
+        """All actions, at `now` in ms. The vectors of marked files have their places."""
+        return [*self.actions, *(action for mark in self.marked for action in mark.actions(now))]
 
     @property
     def new_folders(self) -> frozenset[str]:
@@ -71,7 +81,11 @@ class Proposal:
 
     def after(self, winner: CommitFile) -> Proposal:
         """The proposal as it may follow a commit that is no conflict."""
-        return replace(self, actions=(without_files_of if self.renames else with_ids_of)(winner, self.actions))
+        if self.renames:
+            return replace(self, actions=without_files_of(winner, self.actions))
+        files = with_ids_of(winner, [mark.file for mark in self.marked])
+        marked = tuple(replace(mark, file=file) for mark, file in zip(self.marked, files, strict=True))
+        return replace(self, actions=with_ids_of(winner, self.actions), marked=marked)
 
     def has(self, kind: type[Action]) -> bool:
         """Whether an action of this kind is proposed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import pyarrow.compute as pc
 
@@ -18,6 +19,7 @@ from deltamerge.protocol.table.actions import Action, AddFile, DomainMetadata, R
 
 ROW_TRACKING = "delta.rowTracking"
 _MARK = "rowIdHighWaterMark"
+_Kind = TypeVar("_Kind", bound=Action)
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
@@ -77,7 +79,7 @@ def without_count(path: str) -> AnalysisError:
     )
 
 
-def with_ids_of(winner: CommitFile, actions: Sequence[Action]) -> list[Action]:
+def with_ids_of(winner: CommitFile, actions: Sequence[_Kind]) -> list[_Kind]:
     """The actions of a transaction that follows `winner`, whose files have the ids that it gave to files that were there before.
 
     Source: delta-spark's ConflictChecker.resolveRowTrackingBackfillConflicts.
@@ -88,7 +90,7 @@ def with_ids_of(winner: CommitFile, actions: Sequence[Action]) -> list[Action]:
     if not given:
         return list(actions)
 
-    def known(action: Action) -> Action:
+    def known(action: _Kind) -> _Kind:
         if not isinstance(action, AddFile | RemoveFile) or action.base_row_id is not None:
             return action
         first, version = given.get(canonical_path(action.path), (None, action.default_row_commit_version))

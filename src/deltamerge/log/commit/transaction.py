@@ -10,20 +10,23 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from deltamerge.errors import (
     CommitStateUnknownError,
     ConcurrentWriteError,
     CorruptTableError,
     DeltaMergeError,
+    FilesMovedError,
     InvalidArgumentError,
     StorageError,
     UnsupportedTableError,
 )
 from deltamerge.log.commit.attempt import commit_bytes
-from deltamerge.log.commit.conflict import Isolation, check_conflict, sees_appends
+from deltamerge.log.commit.conflict import Isolation, check_conflict, having_read, sees_appends
+from deltamerge.log.commit.dv_files import placed
+from deltamerge.log.commit.join import ReadVector, joined, vector_reader
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.unread import check_frame
 from deltamerge.log.replay.commit_file import parse_commit, read_commit
@@ -32,6 +35,7 @@ from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.progress.operation import committing
 from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
+from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.table.features import check_writable
 from deltamerge.storage import AlreadyExists, ObjectInfo
 
@@ -44,10 +48,11 @@ _ATTEMPTS = 1_000
 
 @dataclass(frozen=True)
 class Committed:
-    """A version that was made: the snapshot after it, and how often the commit was tried."""
+    """A version that was made: the snapshot after it, how often the commit was tried, and the metrics that history has of it."""
 
     snapshot: Snapshot
     attempts: int
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
@@ -59,6 +64,7 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
     """Commit `proposal`, which was made on `read`, at the first version where it may stand.
 
     The files that it adds are written, and on a disk synced, by those who made them; their folders are synced here, before.
+    The deletion vectors of marked files are written here: where a winner has marked other rows of them, they are joined.
     Raises a ConcurrentModificationError when a commit that came first conflicts, StorageError when the store refuses;
     the table is then as it was; so it is when CorruptTableError tells that `read` contradicts its checksum. Raises
     CommitStateUnknownError when the store failed and does not tell what became of the commit.
@@ -68,28 +74,44 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
     read.store.sync(proposal.new_folders)
     isolation = _isolation(read, proposal)
     txn_id = str(uuid.uuid4())
-    current = read
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            data = commit_bytes(proposal, read, current, isolation, int(time.time() * 1000), txn_id)
-        except UnicodeEncodeError as error:
-            raise _unreadable(current, str(error)) from error
-        after = _read_back(current, data)
-        with committing() as note:
-            file = _put(current, data, txn_id)
+    current, vectors, read_vector = read, list[str](), vector_reader(read.store)
+    with discarding(read, vectors):
+        for attempt in range(1, _ATTEMPTS + 1):
+            proposal = _with_vectors(read, proposal, vectors)
+            try:
+                data = commit_bytes(proposal, read, current, isolation, int(time.time() * 1000), txn_id)
+            except UnicodeEncodeError as error:
+                raise _unreadable(current, str(error)) from error
+            after = _read_back(current, data)
+            with committing() as note:
+                file = _put(current, data, txn_id)
+                if file is not None:
+                    note(after.version)
             if file is not None:
-                note(after.version)
-        if file is not None:
-            return Committed(after.of_file(file), attempt)
-        log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)
-        current, proposal = _follow(current, proposal, isolation)
-        time.sleep(random.uniform(0, 0.01) * min(attempt, 10))
-    raise ConcurrentWriteError(
-        "DELTA_CONCURRENT_WRITE",
-        f"Gave up after {_ATTEMPTS} attempts: each next version of {read.store.url} was taken by another writer.",
-        parameters={"tableName": read.store.url, "attempts": _ATTEMPTS},
-        hint="Run the operation again when fewer writers are active.",
-    )
+                return Committed(after.of_file(file), attempt, proposal.metrics)
+            log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)
+            current, proposal = _follow(current, proposal, isolation, read_vector)
+            time.sleep(random.uniform(0, 0.01) * min(attempt, 10))
+        raise ConcurrentWriteError(
+            "DELTA_CONCURRENT_WRITE",
+            f"Gave up after {_ATTEMPTS} attempts: each next version of {read.store.url} was taken by another writer.",
+            parameters={"tableName": read.store.url, "attempts": _ATTEMPTS},
+            hint="Run the operation again when fewer writers are active.",
+        )
+
+
+def _with_vectors(read: Snapshot, proposal: Proposal, written: list[str]) -> Proposal:
+    """The proposal with each deletion vector in its place. `written` names the files of these: new ones are added, and those
+    that no vector is in any more, because it was joined with a winner's, are deleted.
+    """
+    marked, names = placed(read.store, proposal.marked)
+    if not names:
+        return proposal
+    written += names
+    used = {vector_reference(mark.place, mark.file.path) for mark in marked if mark.place is not None}
+    delete_quietly(read, [name for name in written if name not in used])
+    written[:] = [name for name in written if name in used]
+    return replace(proposal, marked=marked)
 
 
 def _read_back(current: Snapshot, data: bytes) -> Snapshot:
@@ -142,26 +164,35 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> ObjectInfo | None:
     return found.file if found is not None and found.info.get("txnId") == txn_id else None
 
 
-def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation) -> tuple[Snapshot, Proposal]:
+def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation, read_vector: ReadVector) -> tuple[Snapshot, Proposal]:
     """The newest snapshot, every commit on the way checked for conflicts with the proposal, and the proposal as it follows it."""
+    moved: FilesMovedError | None = None
     for info in commits_after(current.store, current.version):
         winner = read_commit(current.store, info)
-        check_conflict(
-            proposal.read,
-            proposal.removed_keys,
-            isolation,
-            winner,
-            table=current.store.url,
-            protocol=current.protocol,
-            metadata=current.metadata,
-            changes_metadata=proposal.has(Metadata),
-            changes_protocol=proposal.has(Protocol),
-            domains=proposal.domains,
-        )
+        proposal = joined(proposal, winner, read_vector)
+        try:
+            check_conflict(
+                proposal.read,
+                proposal.removed_keys,
+                isolation,
+                winner,
+                table=current.store.url,
+                protocol=current.protocol,
+                metadata=current.metadata,
+                changes_metadata=proposal.has(Metadata),
+                changes_protocol=proposal.has(Protocol),
+                domains=proposal.domains,
+            )
+        except FilesMovedError as error:
+            # Whether the transaction may begin anew is up to the commits that follow.
+            moved, proposal = moved or error, replace(proposal, read=having_read(proposal.read, winner))
         check_frame(proposal.read.frame, winner, current, sees_appends(isolation, winner, proposal.has(Metadata)))
         current, proposal = current.advance(winner), proposal.after(winner)
         if winner.protocol is not None:
             check_writable(current.protocol, current.metadata, current.store.url)
+    if moved is not None:
+        moved.followed = current.version
+        raise moved
     return current, proposal
 
 
@@ -177,7 +208,7 @@ def _unknown(current: Snapshot, error: StorageError) -> CommitStateUnknownError:
 
 def _isolation(read: Snapshot, proposal: Proposal) -> Isolation:
     files = [a for a in proposal.actions if isinstance(a, AddFile | RemoveFile)]
-    if not proposal.actions or (files and not any(a.data_change for a in files)):
+    if not proposal.marked and (not proposal.actions or (files and not any(a.data_change for a in files))):
         return Isolation.SNAPSHOT
     level = read.properties.values.get("delta.isolationLevel", "Serializable")
     return Isolation.WRITE_SERIALIZABLE if level.lower() == "writeserializable" else Isolation.SERIALIZABLE
@@ -185,7 +216,7 @@ def _isolation(read: Snapshot, proposal: Proposal) -> Isolation:
 
 def _check_append_only(read: Snapshot, proposal: Proposal) -> None:
     removes = any(isinstance(a, RemoveFile) and a.data_change for a in proposal.actions)
-    if removes and not proposal.restores:
+    if (removes or proposal.marked) and not proposal.restores:
         check_removable(read)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.log.commit.dv_files import MarkedFile
 from deltamerge.log.commit.transaction import delete_quietly
 from deltamerge.log.replay.files import add_files
 from deltamerge.merge.execute.attempts import Ran
@@ -19,15 +20,6 @@ from deltamerge.protocol.table.actions import AddFile, CdcFile
 from deltamerge.spark.stages.results import added_files, change_files
 from deltamerge.worker.scan.streams import read_stream
 from deltamerge.worker.write.results import COUNTS, MARKED, SAMPLE, TOUCHED
-
-
-@dataclass(frozen=True)
-class MarkedFile:
-    """A file that stays, of `rows` rows, those in the encoded `vector` deleted."""
-
-    file: AddFile
-    rows: int
-    vector: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
