@@ -20,6 +20,7 @@ from deltamerge.exceptions import (
 )
 from deltamerge.merge import line, settings
 from deltamerge.tables import DeltaTable
+from tests.e2e.meanwhile import RUN, interrupting
 from tests.e2e.refusals import files_below, refused
 from tests.e2e.tables import LARGE_SOURCES, conf, content, make, source, version
 
@@ -155,25 +156,6 @@ def test_ties_for_the_latest_row_are_told(spark: SparkSession, tmp_path: Path) -
         table.merge(changes, "t.id = s.id").whenMatchedUpdateAll().keepLatest("n").execute()
 
 
-_RUN = line.run_attempts
-
-
-def _interrupting(monkeypatch: pytest.MonkeyPatch, *others: object) -> None:
-    """Let other transactions commit between what a merge has read and its commit, one an attempt."""
-    waiting, busy = list(others), list[bool]()
-    real = _RUN
-
-    def run_attempts(*arguments: object) -> object:
-        outcome = real(*arguments)  # type: ignore[arg-type]
-        if waiting and not busy:
-            busy.append(True)
-            waiting.pop(0)()  # type: ignore[operator]
-            busy.clear()
-        return outcome
-
-    monkeypatch.setattr(line, "run_attempts", run_attempts)
-
-
 def test_a_conflict_leads_to_another_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
     other = DeltaTable.forPath(spark, str(tmp_path / "t"))
@@ -183,15 +165,15 @@ def test_a_conflict_leads_to_another_run(spark: SparkSession, tmp_path: Path, mo
     def increment() -> None:
         other.update("id = 1", {"n": "n + 100"})
 
-    _interrupting(monkeypatch, increment)
+    interrupting(monkeypatch, increment)
     with pytest.raises(DeltaConcurrentModificationException):
         merge.execute()
-    _interrupting(monkeypatch, increment, increment)
+    interrupting(monkeypatch, increment, increment)
     with pytest.raises(DeltaConcurrentModificationException):
         merge.retryConflicts(1).execute()
-    _interrupting(monkeypatch, increment, increment)
+    interrupting(monkeypatch, increment, increment)
     assert merge.retryConflicts(2).run().updated == 2
-    _interrupting(monkeypatch, increment)
+    interrupting(monkeypatch, increment)
     with conf(spark, {settings.RETRIES: "1"}):
         merge.execute()
     assert content(spark, tmp_path / "t") == [(1, "a", 10 + 600 + 2), (2, "b", 24), (3, "c", 30)]
@@ -206,7 +188,7 @@ def test_a_batch_that_lands_meanwhile_is_not_merged_again(
     table = make(spark, tmp_path / "t", SCHEMA, ROWS)
     changes = source(spark, SCHEMA, [(1, "x", 1)])
     merge = table.merge(changes, "t.id = s.id").whenMatchedUpdate(set={"n": "t.n + s.n"}).withTransaction("feed", 1)
-    _interrupting(monkeypatch, merge.execute)
+    interrupting(monkeypatch, merge.execute)
     assert merge.retryConflicts(3).run().merged_before
     assert (version(tmp_path / "t"), content(spark, tmp_path / "t")[0]) == (1, (1, "a", 11))
 
@@ -222,7 +204,7 @@ def test_changed_metadata_is_not_run_over(spark: SparkSession, tmp_path: Path, m
         action["metaData"]["description"] = "changed"
         (log / f"{1:020}.json").write_text(json.dumps(action) + "\n")
 
-    _interrupting(monkeypatch, describe)
+    interrupting(monkeypatch, describe)
     with pytest.raises(MetadataChangedException):
         merge.execute()
 
@@ -252,7 +234,7 @@ def _losing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, times: int) ->
             losses.append(1)
             for rdd in spark._jsc.getPersistentRDDs().values():  # type: ignore[attr-defined]
                 rdd.unpersist(True)
-        return _RUN(*arguments)  # type: ignore[arg-type]
+        return RUN(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(line, "run_attempts", run_attempts)
     return losses

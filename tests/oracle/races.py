@@ -1,8 +1,8 @@
 """Operations to be raced: what wins, what comes second, and how one is put between the other's read and its commit.
 
 The table of every race has the columns id, p, v, its rows in four files, two in each partition. The transaction that
-comes second looks for row 1, and may insert row 5; the winner changes "here" the same file, "near" another file of the
-partition, "away" another partition.
+comes second looks for row 1, and may insert row 5; the winner changes "here" that row, "beside" another row of its file, "near"
+another file of the partition, "away" another partition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Change = Callable[[Rows], Rows]
 BASE: Rows = Counter((start + n, start // 100, 0) for start in (0, 10, 100, 110) for n in range(5))
 SOURCE = ((1, 0, 3), (5, 0, 3))
 # In each place: a row, an id that no row has, the partition.
-PLACES = {"here": (1, 5, 0), "near": (11, 50, 0), "away": (101, 500, 1)}
+PLACES = {"here": (1, 5, 0), "beside": (2, 50, 0), "near": (11, 50, 0), "away": (101, 500, 1)}
 
 
 def _add(*rows: Row) -> Change:
@@ -76,16 +76,16 @@ def _winners() -> dict[str, Winner]:
     for place, (key, new, p) in PLACES.items():
         row, old, made = f"({new}L, {p}L, 7L)", (key, p, 7), (new, p, 7)
         merge = f"MERGE INTO TABLE_ t USING (VALUES ({key}L, {p}L, 7L), {row} AS x(id, p, v)) s ON t.id = s.id AND t.p = {p} "
-        found |= {
-            f"append {place}": Winner(f"INSERT INTO TABLE_ VALUES ({key}L, {p}L, 7L), {row}", _add(old, made)),
-            f"delete {place}": Winner(f"DELETE FROM TABLE_ WHERE p = {p} AND id = {key}", _delete(key)),
-        }
+        found[f"delete {place}"] = Winner(f"DELETE FROM TABLE_ WHERE p = {p} AND id = {key}", _delete(key))
+        if place != "beside":
+            found[f"append {place}"] = Winner(f"INSERT INTO TABLE_ VALUES ({key}L, {p}L, 7L), {row}", _add(old, made))
         if place != "near":
+            found[f"merge {place}"] = Winner(merge + update + insert, _upsert(key, made))
+            found[f"update {place}"] = Winner(f"UPDATE TABLE_ SET v = v + 7 WHERE p = {p} AND id = {key}", _update(key, 7))
+        if place in ("here", "away"):
             found |= {
-                f"merge {place}": Winner(merge + update + insert, _upsert(key, made)),
                 f"merge insert {place}": Winner(merge + insert, _insert(made)),
                 f"replace {place}": Winner(f"INSERT INTO TABLE_ REPLACE WHERE p = {p} VALUES {row}", _replace(p, made)),
-                f"update {place}": Winner(f"UPDATE TABLE_ SET v = v + 7 WHERE p = {p} AND id = {key}", _update(key, 7)),
                 f"optimize {place}": Winner(f"OPTIMIZE TABLE_ WHERE p = {p}"),
             }
     feature = "ALTER TABLE TABLE_ SET TBLPROPERTIES ('delta.feature.{}' = 'supported')"
