@@ -305,11 +305,17 @@ def test_a_strategy_that_is_none(spark: SparkSession, table: DeltaTable, path: P
         spark.conf.unset("spark.deltamerge.strategy")
 
 
-@pytest.mark.parametrize("name", ["splice", "progress"])
+@pytest.mark.parametrize(
+    ("name", "condition"),
+    [
+        ("splice", "DELTAMERGE_INVALID_SPLICE"),
+        ("joinVectors", "DELTAMERGE_INVALID_JOIN_VECTORS"),
+        ("progress", "DELTAMERGE_INVALID_PROGRESS"),
+    ],
+)
 def test_some_settings_are_true_or_false(
-    spark: SparkSession, table: DeltaTable, path: Path, untouchable: DataFrame, name: str
+    spark: SparkSession, table: DeltaTable, path: Path, untouchable: DataFrame, name: str, condition: str
 ) -> None:
-    condition = {"splice": "DELTAMERGE_INVALID_SPLICE", "progress": "DELTAMERGE_INVALID_PROGRESS"}[name]
     with (
         conf(spark, {f"spark.deltamerge.{name}": "yes"}),
         refused(path, IllegalArgumentException, condition, "'yes'", hint="true or false"),

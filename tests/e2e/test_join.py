@@ -17,13 +17,12 @@ from deltamerge.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
     DeltaConcurrentModificationException,
-    DeltaIllegalArgumentException,
 )
 from deltamerge.merge import line
 from deltamerge.tables import DeltaTable
 from tests.e2e.feeds import VECTORS, changes, feed_table
 from tests.e2e.meanwhile import interrupting
-from tests.e2e.refusals import files_below, refused
+from tests.e2e.refusals import files_below
 from tests.e2e.tables import conf, content, make, noted, source, version
 from tests.e2e.vectors import actions_of, vectors_of
 
@@ -111,9 +110,6 @@ def test_joining_can_be_switched_off(spark: SparkSession, table: DeltaTable, pat
     other = DeltaTable.forPath(spark, str(path))
     interrupting(monkeypatch, lambda: other.delete("id = 1"))
     with conf(spark, {"spark.deltamerge.joinVectors": "false"}), pytest.raises(ConcurrentAppendException):
-        table.delete("id = 2")
-    setting = conf(spark, {"spark.deltamerge.joinVectors": "no"})
-    with setting, refused(path, DeltaIllegalArgumentException, "DELTAMERGE_INVALID_JOIN_VECTORS", "'no'", hint="true or false"):
         table.delete("id = 2")
 
 

@@ -6,6 +6,8 @@ from tests.mutants.base import Break
 
 _CONFLICTS = "log/commit/test_conflict.py log/commit/test_transaction.py"
 
+_JOIN = "log/commit/test_join.py log/commit/test_join_histories.py"
+
 COMMIT = (
     Break(
         "a sound snapshot is not asked for",
@@ -38,10 +40,10 @@ COMMIT = (
     Break(
         "the commit is not read back before it is written",
         "log/commit/transaction.py",
-        "        after = _read_back(current, data)\n"
-        "        with committing() as note:\n            file = _put(current, data, txn_id)\n",
-        "        with committing() as note:\n            file = _put(current, data, txn_id)\n"
-        "            after = _read_back(current, data)\n",
+        "            after = _read_back(current, data)\n"
+        "            with committing() as note:\n                file = _put(current, data, txn_id)\n",
+        "            with committing() as note:\n                file = _put(current, data, txn_id)\n"
+        "                after = _read_back(current, data)\n",
         "log/commit/test_transaction.py",
     ),
     Break(
@@ -82,8 +84,8 @@ COMMIT = (
     Break(
         "winners are not checked",
         "log/commit/transaction.py",
-        "            proposal.removed_keys,\n            isolation,",
-        "            frozenset(),\n            isolation,",
+        "                proposal.removed_keys,\n                isolation,",
+        "                frozenset(),\n                isolation,",
         _CONFLICTS,
     ),
     Break(
@@ -249,6 +251,65 @@ COMMIT = (
         "                store.delete(name)",
         "                pass",
         "log/commit/test_dv_files.py",
+    ),
+    Break(
+        "rows that both have deleted are joined",
+        "log/commit/join.py",
+        "    if _within(own, after).any():\n",
+        "    if False:\n",
+        _JOIN,
+    ),
+    Break("rows that come back are not seen", "log/commit/join.py", "if not _within(gone, after).all():", "if False:", _JOIN),
+    Break(
+        "the winner's vector is lost",
+        "log/commit/join.py",
+        "encode(np.sort(np.concatenate((after, own))))",
+        "encode(all_rows)",
+        _JOIN,
+    ),
+    Break(
+        "a vector of another file is joined",
+        "log/commit/join.py",
+        "if len(own) + len(gone) != len(all_rows) or (len(after) and after[-1] >= mark.rows):",
+        "if False:",
+        _JOIN,
+    ),
+    Break("every transaction is looked at by rows", "log/commit/join.py", "if not known.by_rows or not", "if not", _JOIN),
+    Break(
+        "a commit that calls itself blind is joined with",
+        "log/commit/join.py",
+        ' or winner.info.get("isBlindAppend") is True:',
+        ":",
+        _JOIN,
+    ),
+    Break(
+        "a file that is written again loses rows",
+        "log/commit/join.py",
+        "_marked_again(winner, known.keys - rewritten)",
+        "_marked_again(winner, known.keys)",
+        _JOIN,
+    ),
+    Break("a replaced vector is not counted", "log/commit/join.py", "count + others * (name in", "count + 0 * (name in", _JOIN),
+    Break(
+        "the next winner meets the files of before",
+        "log/commit/join.py",
+        "(known.keys - keys.keys()) | frozenset(keys.values())",
+        "known.keys - keys.keys()",
+        _JOIN,
+    ),
+    Break(
+        "vectors that are joined stay",
+        "log/commit/transaction.py",
+        "    delete_quietly(read, [name for name in written if name not in used])\n",
+        "",
+        _JOIN,
+    ),
+    Break(
+        "what follows moved rows is not looked at",
+        "log/commit/conflict.py",
+        "keys=read.keys | frozenset(file_keys(moved.adds).to_pylist()), by_rows=False",
+        "by_rows=False",
+        _JOIN,
     ),
     Break(
         "a frame misses what was added",
