@@ -198,7 +198,7 @@ def test_a_file_that_is_removed_or_written_again_can_not_lose_rows(
 ) -> None:
     read = load(store)
     commit(read, mark(read, {"f": [2]}))
-    assert conflicts(read, loser(read))
+    assert type(conflicts(read, loser(read))) is ConcurrentAppendError
 
 
 def test_rows_that_come_back_are_a_conflict(store: LocalStore) -> None:
