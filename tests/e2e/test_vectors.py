@@ -207,7 +207,7 @@ def test_a_damaged_vector_is_named_and_nothing_is_committed(spark: SparkSession,
     assert version(tmp_path / "t") == 1
 
 
-def test_two_merges_that_mark_one_file_conflict(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_merges_that_mark_one_row_conflict(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, vectors=True)
     committed = commit_step.commit
 
@@ -218,7 +218,7 @@ def test_two_merges_that_mark_one_file_conflict(spark: SparkSession, tmp_path: P
 
     monkeypatch.setattr(commit_step, "commit", after_another)
     with pytest.raises(ConcurrentAppendException):
-        table.merge(source(spark, SCHEMA, [(2, "x", 0)]), "t.id = s.id").whenMatchedUpdateAll().execute()
+        table.merge(source(spark, SCHEMA, [(2, "x", 0), (5, "x", 0)]), "t.id = s.id").whenMatchedUpdateAll().execute()
     assert content(spark, tmp_path / "t") == [row for row in ROWS if row[0] != 5]
     live = {path.name for path in (tmp_path / "t").glob("deletion_vector_*.bin")}
     assert len(live) == 1
