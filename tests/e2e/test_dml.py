@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 import deltamerge
 from deltamerge.tables import DeltaTable
+from tests.e2e.catalog import listed
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -126,6 +127,17 @@ def test_an_inserts_plan_runs_nothing(spark: SparkSession, table: DeltaTable, tm
         deltamerge.sql(spark, f"EXPLAIN INSERT INTO {name} SELECT nix FROM {name}").collect()
     assert len(ids(table)) == 10
     assert table.history().count() == 1
+
+
+@pytest.mark.local(reason="the catalog's table is on a local disk")
+def test_an_inserts_plan_of_a_table_that_spark_cannot_read(spark: SparkSession, tmp_path: Path) -> None:
+    target, other = tmp_path / "t", tmp_path / "listed"
+    for path in (target, other):
+        deltamerge.write(spark.range(3).selectExpr("CAST(id AS INT) AS id"), str(path))
+    with listed(spark, {"explained": other}):
+        (row,) = deltamerge.sql(spark, f"EXPLAIN INSERT INTO delta.`{target}` SELECT id FROM explained").collect()
+    assert row.plan.startswith(f"INSERT INTO {target}, version 0\n")
+    assert "Physical Plan" in row.plan
 
 
 @pytest.mark.local(reason="Spark writes the other table, without a connector to the store")

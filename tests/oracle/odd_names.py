@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -20,7 +19,7 @@ from pyspark.sql import functions as F
 import deltamerge
 from tests.cases.running import condition_of
 from tests.oracle.engines import copy_table
-from tests.oracle.seeds import run_seeds
+from tests.oracle.seeds import run_cases
 
 # Names that Spark, the grammar of SQL or a path could take for something else.
 _NAMES = ("n", "v", "s", "t", "a.b", "s.n", "t.v", "select", "date", "x-y", "1a", "ü", "日", "'", '"', "null", "a.b.c",
@@ -173,7 +172,7 @@ def difference(spark: SparkSession, case: OddNames, folder: Path, seen: Counter[
         seen["refused" if expected else "run"] += 1
         if bool(found) != bool(expected):
             return f"{case}\nours: {found}, theirs: {expected}"
-        wanted, got = _rows(spark, theirs), _rows(spark, ours)
+        wanted, got = rows_of(spark, theirs), rows_of(spark, ours)
         return None if wanted == got else f"{case}\nonly ours {got - wanted}, only theirs {wanted - got}"
     finally:
         spark.conf.set(_CASE, "false")
@@ -189,17 +188,11 @@ def _outcome(run: Any) -> str | None:
     return None
 
 
-def _rows(spark: SparkSession, path: Path) -> Counter[tuple[Any, ...]]:
+def rows_of(spark: SparkSession, path: Path) -> Counter[tuple[Any, ...]]:
+    """The rows of a table, each as often as it is there."""
     frame: DataFrame = deltamerge.read(spark, str(path))
     return Counter(tuple(row) for row in frame.collect())
 
 
-def main() -> None:
-    """Run the seeds of the command line; the exit code says whether all were alike."""
-    seen: Counter[str] = Counter()
-    failures = run_seeds(__doc__, lambda spark, seed, folder: difference(spark, OddNames(seed), folder, seen), seen)
-    sys.exit(1 if failures else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_cases(__doc__, OddNames, difference)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from contextlib import ExitStack
@@ -21,7 +20,8 @@ from pyspark.sql import SparkSession
 import deltamerge
 from tests.e2e.tables import conf
 from tests.oracle.engines import copy_table
-from tests.oracle.seeds import run_seeds
+from tests.oracle.odd_names import rows_of
+from tests.oracle.seeds import run_cases
 
 _BLANKS = (" ",) * 9 + ("\n", "\r\n", "\t", "  ", "\n\n  ", "\u3000", "\u00a0")
 _COMMENTS = (
@@ -173,7 +173,7 @@ def difference(spark: SparkSession, case: OddStatement, folder: Path, seen: Coun
         if (found is None) != (expected is None):
             return f"{case}\nours: {found!r:.400}\ntheirs: {expected!r:.400}"
         seen["run" if found is None else "refused by both"] += 1
-        wanted, got = _rows(spark, theirs), _rows(spark, ours)
+        wanted, got = rows_of(spark, theirs), rows_of(spark, ours)
         return None if wanted == got else f"{case}\nonly ours {got - wanted}, only theirs {wanted - got}"
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -187,16 +187,5 @@ def _error(run: Any) -> Exception | None:
     return None
 
 
-def _rows(spark: SparkSession, path: Path) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(row) for row in deltamerge.read(spark, str(path)).collect())
-
-
-def main() -> None:
-    """Run the seeds of the command line; the exit code says whether all were alike."""
-    seen: Counter[str] = Counter()
-    failures = run_seeds(__doc__, lambda spark, seed, folder: difference(spark, OddStatement(seed), folder, seen), seen)
-    sys.exit(1 if failures else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_cases(__doc__, OddStatement, difference)

@@ -10,10 +10,15 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn, TypeVar
 
 from pyspark.sql import SparkSession
 
 from tests.oracle.conftest import oracle_session
+
+Case = TypeVar("Case")
+Difference = Callable[[SparkSession, Case, Path, Counter[str]], str | None]
+"""What differs on a case, which works in a folder and counts how merges end; None when nothing does."""
 
 
 def run_seeds(
@@ -39,6 +44,13 @@ def run_seeds(
                 log.flush()
         spark.stop()
     return failures
+
+
+def run_cases(description: str | None, case_of: Callable[[int], Case], difference: Difference[Case]) -> NoReturn:
+    """Run a kind of cases by the command line; the exit code says whether both engines were alike in all of them."""
+    seen: Counter[str] = Counter()
+    failures = run_seeds(description, lambda spark, seed, folder: difference(spark, case_of(seed), folder, seen), seen)
+    sys.exit(1 if failures else 0)
 
 
 def _guarded(

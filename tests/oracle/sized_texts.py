@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from contextlib import ExitStack
@@ -23,7 +22,7 @@ from deltamerge.tables import DeltaTable
 from tests.cases.running import condition_of
 from tests.e2e.tables import conf
 from tests.e2e.test_chars import SETTINGS, sized
-from tests.oracle.seeds import run_seeds
+from tests.oracle.seeds import run_cases
 
 _TARGET = "id int, c string, d string, v string, w string, n struct<c: string>, a array<string>, r string"
 _TARGET_SIZES = {"c": "char(3)", "d": "char(5)", "v": "varchar(4)", "n": "struct<c:char(3)>", "a": "array<char(3)>"}
@@ -307,12 +306,5 @@ def difference(spark: SparkSession, case: SizedTexts, folder: Path, seen: Counte
         shutil.rmtree(path.parent, ignore_errors=True)
 
 
-def main() -> None:
-    """Run the seeds of the command line; the exit code says whether all were alike."""
-    seen: Counter[str] = Counter()
-    failures = run_seeds(__doc__, lambda spark, seed, folder: difference(spark, SizedTexts(seed), folder, seen), seen)
-    sys.exit(1 if failures else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_cases(__doc__, SizedTexts, difference)

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
+from tests.e2e.commits import commits_from
 from tests.oracle.engines import copy_table
 
 # The properties of a table, what is done to it, and the features that are dropped.
@@ -54,12 +55,9 @@ def tried(run: Any, text: str) -> str:
 def logged(path: Path, start: int) -> list[list[str]]:
     """What the commits from a version on say and do, in no order within a commit."""
     found = []
-    for file in sorted((path / "_delta_log").glob("*.json")):
-        if not file.stem.isdecimal() or int(file.stem) < start:
-            continue
+    for actions in commits_from(path, start):
         made: list[Any] = []
-        for action in map(json.loads, file.read_text().splitlines()):
-            ((kind, value),) = action.items()
+        for kind, value in actions:
             if kind == "commitInfo":
                 made.append((value["operation"], sorted(value["operationParameters"].items())))
             elif kind == "protocol":

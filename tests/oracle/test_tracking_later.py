@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import deltamerge
+from tests.e2e.commits import commits_from
 from tests.oracle.engines import copy_table
 from tests.oracle.test_drop_feature import tried
 
@@ -77,12 +78,9 @@ CASES: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
 def logged(path: Path, start: int) -> list[list[str]]:
     """What the commits from a version on say and do, in no order within a commit; names of files and columns differ by chance."""
     found = []
-    for file in sorted((path / "_delta_log").glob("*.json")):
-        if not file.stem.isdecimal() or int(file.stem) < start:
-            continue
+    for actions in commits_from(path, start):
         made: list[Any] = []
-        for action in map(json.loads, file.read_text().splitlines()):
-            ((kind, value),) = action.items()
+        for kind, value in actions:
             if kind == "commitInfo":
                 tags = {key: tag for key, tag in (value.get("tags") or {}).items() if key == "rowTrackingEnablementOnly"}
                 told = {key: text for key, text in value["operationParameters"].items() if key != "newProtocol"}

@@ -114,12 +114,12 @@ def _read_set(outcome: MergeOutcome, by_rows: bool) -> ReadSet:
     matched, inserts = resolved.of(ClauseKind.MATCHED), resolved.of(ClauseKind.NOT_MATCHED)
     changes_all = not inserts or any(clause.condition is None for clause in matched)
     files = outcome.work.files
-    txn_id = outcome.work.logical.resolved.spec.txn_id
+    txn_id = resolved.spec.txn_id
     return ReadSet(
         keys=frozenset(file_keys(files.table).to_pylist()),
         would_read=files.would_read,
         app_ids=frozenset() if txn_id is None else frozenset([txn_id.application]),
-        frame=outcome.work.logical.resolved.spec.source_read,
+        frame=resolved.spec.source_read,
         by_rows=by_rows and changes_all and outcome.work.budgets.joins_vectors,
     )
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from deltamerge.commands.features.unmapped import is_unmapped, remove_mapping
 from deltamerge.commands.layout.optimize import Optimize, Reorg, optimize_table
-from deltamerge.commands.table.change import Change, commit_change
+from deltamerge.commands.table.change import Change, commit_change, told_json
 from deltamerge.commands.table.row_ids import take_row_ids
 from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.conflict import ReadSet, everything
@@ -84,14 +84,14 @@ def _is_on(metadata: Metadata | None, key: str) -> bool:
 def _without(spark: Session, log: DeltaLog, keys: tuple[str, ...]) -> None:
     before = log.snapshot()
     kept = {key: value for key, value in before.metadata.configuration.items() if key not in keys}
-    told = {"properties": _json(list(keys)), "ifExists": True}
+    told = {"properties": told_json(list(keys)), "ifExists": True}
     commit_change(spark, log, before, Change("UNSET TBLPROPERTIES", told, replace(before.metadata, configuration=kept)))
 
 
 def _with(spark: Session, log: DeltaLog, values: Mapping[str, str]) -> None:
     before = log.snapshot()
     metadata = replace(before.metadata, configuration={**before.metadata.configuration, **values})
-    commit_change(spark, log, before, Change("SET TBLPROPERTIES", {"properties": _json(dict(values))}, metadata))
+    commit_change(spark, log, before, Change("SET TBLPROPERTIES", {"properties": told_json(dict(values))}, metadata))
 
 
 def _has_no_vectors(snapshot: Snapshot) -> bool:
@@ -144,7 +144,7 @@ def _clean_types(spark: Session, log: DeltaLog) -> None:
     schema = parse_schema(before.metadata.schema_string)
     cleaned = changed_fields(schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != CHANGES}))
     metadata = replace(before.metadata, schema_string=schema_json(cleaned))
-    told = {"columns": _json([_told(path, field) for path, field in _changed(schema)])}
+    told = {"columns": told_json([_told(path, field) for path, field in _changed(schema)])}
     commit_change(spark, log, before, Change("DROP FEATURE", told, metadata, read=whole()))
 
 
@@ -170,7 +170,7 @@ def _clean_times(spark: Session, log: DeltaLog) -> None:
     gone = [key for key in _SINCE if key in values]
     off = {_TIMES: "false"} if _is_on(before.metadata, _TIMES) else {}
     kept = {**{key: value for key, value in values.items() if key not in gone}, **off}
-    told = {"properties": _json([*gone, *off]), "ifExists": True}
+    told = {"properties": told_json([*gone, *off]), "ifExists": True}
     commit_change(spark, log, before, Change("UNSET TBLPROPERTIES", told, replace(before.metadata, configuration=kept)))
 
 
@@ -203,10 +203,6 @@ def _refuse_constraints(spark: Session, log: DeltaLog) -> None:
         parameters={"feature": "checkConstraints"},
         hint="Drop the CHECK constraints before: ALTER TABLE .. DROP CONSTRAINT name.",
     )
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 _TYPES = Removal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,6 +38,11 @@ class Change:
     domains: tuple[DomainMetadata, ...] = ()
     read: ReadSet = field(default_factory=ReadSet)
     tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def told_json(value: object) -> str:
+    """A value as history tells it among a commit's parameters: JSON without blanks."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def commit_change(spark: Session, log: DeltaLog, before: Snapshot, change: Change) -> int:

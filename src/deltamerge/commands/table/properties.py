@@ -5,11 +5,10 @@ Source: delta-spark's AlterTableSetPropertiesDeltaCommand and the like.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from deltamerge.commands.table.change import Change, commit_change, mapped, writable
+from deltamerge.commands.table.change import Change, commit_change, mapped, told_json, writable
 from deltamerge.commands.table.row_ids import give_row_ids, told_protocol
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.replay.snapshot import Snapshot
@@ -60,7 +59,7 @@ def set_properties(spark: Session, log: DeltaLog, given: Mapping[str, str]) -> i
     if "comment" in given:
         told["comment"] = given["comment"]
     tags = {ONLY_TRACKS: "true"} if begins and len(given) == 1 else {}
-    return commit_change(spark, log, before, Change("SET TBLPROPERTIES", {"properties": _json(told)}, metadata, tags=tags))
+    return commit_change(spark, log, before, Change("SET TBLPROPERTIES", {"properties": told_json(told)}, metadata, tags=tags))
 
 
 def unset_properties(spark: Session, log: DeltaLog, keys: Sequence[str]) -> int:
@@ -71,7 +70,7 @@ def unset_properties(spark: Session, log: DeltaLog, keys: Sequence[str]) -> int:
     kept = {key: value for key, value in before.metadata.configuration.items() if key not in names}
     description = None if "comment" in names else before.metadata.description
     metadata = _with_mapping(before, replace(before.metadata, configuration=kept, description=description))
-    told = {"properties": _json(names), "ifExists": True}
+    told = {"properties": told_json(names), "ifExists": True}
     return commit_change(spark, log, before, Change("UNSET TBLPROPERTIES", told, metadata))
 
 
@@ -99,7 +98,7 @@ def add_feature(spark: Session, log: DeltaLog, name: str) -> int | None:
 
 
 def _committed(spark: Session, log: DeltaLog, before: Snapshot, protocol: Protocol) -> int:
-    told = {"newProtocol": _json(told_protocol(protocol))}
+    told = {"newProtocol": told_json(told_protocol(protocol))}
     return commit_change(spark, log, before, Change("UPGRADE PROTOCOL", told, protocol=protocol))
 
 
@@ -146,7 +145,3 @@ def _with_mapping(before: Snapshot, metadata: Metadata) -> Metadata:
             hint=f"Only {MODE} = name can be set, on a table without column mapping. delta-spark can remove it.",
         )
     return mapped(metadata)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -7,7 +7,6 @@ from there. Source: delta-spark's RowTrackingBackfillCommand and RowTrackingUnBa
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.commands.table.change import writable
+from deltamerge.commands.table.change import told_json, writable
 from deltamerge.errors import InvalidArgumentError, ProtocolChangedError, UnsupportedTableError
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.proposal import Proposal
@@ -69,7 +68,7 @@ def give_row_ids(spark: Session, log: DeltaLog) -> Snapshot:
         while "rowTracking" not in named_features(before.protocol):
             protocol = upgraded(before.protocol, ["rowTracking"])
             check_writable(protocol, before.metadata, log.store.url)
-            told = {"newProtocol": _json(told_protocol(protocol))}
+            told = {"newProtocol": told_json(told_protocol(protocol))}
             with contextlib.suppress(ProtocolChangedError):  # by others, who may have asked for the same
                 _committed(log, before, Proposal("UPGRADE PROTOCOL", [protocol], parameters=told, author=author(spark)))
             before = writable(log)
@@ -154,7 +153,3 @@ def _most_files(spark: Session) -> int:
             hint="It must be a positive whole number.",
         )
     return found
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -5,7 +5,7 @@ Spark's own analyzer resolves names and types; no job runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from deltamerge.merge.resolve.assignments import (
     SOURCE,
     TARGET,
     Given,
+    Path,
     assignments,
     check_distinct,
     clause_name,
@@ -31,7 +32,7 @@ from deltamerge.merge.resolve.schema_check import check_schema
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind, MergeSpec, verify
 from deltamerge.merge.statement.qualified import with_qualifiers
-from deltamerge.protocol.schema.char_varchar import char_varchars
+from deltamerge.protocol.schema.char_varchar import CharVarchar, char_varchars
 from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructType
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.constraints import NO_CONSTRAINTS, TableConstraints, constraints_of
@@ -277,6 +278,8 @@ def _typed(
 ) -> tuple[ResolvedClause, ...]:
     """All clauses with the types of their values: one analysis per kind when nothing is wrong."""
     found: dict[int, ResolvedClause] = {}
+    fits = spec.statement == "UPDATE" and limits_texts(spark, schema)
+    sized = {text.path: text for text in char_varchars(schema)} if fits else {}
     for kind, frame in frames_of(spark, scope, spec.source).items():
         numbers = [n for n, clause in enumerate(spec.clauses) if clause.kind is kind]
         conditions = [Check(SEARCH_CONDITION, spec.condition)] if kind is ClauseKind.MATCHED else []
@@ -293,8 +296,7 @@ def _typed(
             given = [(value, value.value.type or next(types)) for value in planned[n].values]
             casts = [(type, spark_type(_type_at(schema, value.path)), ".".join(value.path)) for value, type in given]
             check_casts(spark, casts, fills=evolves)
-            if spec.statement == "UPDATE" and limits_texts(spark, schema):
-                given = [_fitted(value, type, schema) for value, type in given]
+            given = [_fitted(value, type, sized) for value, type in given]
             columns = _column_values(given, scope, schema)
             found[n] = ResolvedClause(n, kind, clause.action, clause.condition, columns, planned[n].computed, planned[n].numbered)
     return tuple(found[n] for n in range(len(planned)))
@@ -331,9 +333,12 @@ def _column_value(name: str, entries: Sequence[tuple[Given, SparkType]], scope: 
     return ColumnValue(name, whole.value, given_type)
 
 
-def _fitted(value: Given, type: SparkType, schema: StructType) -> tuple[Given, SparkType]:
-    sized = [text for text in char_varchars(schema) if text.path == value.path]
-    return (replace(value, value=fitted(value.value, sized[0])), spark_type(PrimitiveType("string"))) if sized else (value, type)
+def _fitted(value: Given, type: SparkType, sized: Mapping[Path, CharVarchar]) -> tuple[Given, SparkType]:
+    """The value and its type as an UPDATE writes them to a CHAR or VARCHAR, others as they are."""
+    text = sized.get(value.path)
+    if text is None:
+        return value, type
+    return replace(value, value=fitted(value.value, text)), spark_type(PrimitiveType("string"))
 
 
 def _check_columns(snapshot: Snapshot, evolves: bool) -> None:

@@ -11,6 +11,7 @@ from deltamerge.log.commit.conflict import FrameRead
 from deltamerge.spark.expressions.analysis import parsed
 from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.queries import NO_SOURCE, query_frame
+from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.read.catalog import NamedTable, source_named
 from deltamerge.spark.read.travel import table_at
 from deltamerge.spark.read.unread import all_read, frame_read
@@ -41,13 +42,23 @@ class TableViews:
 
     def query(self, text: str) -> Frame:
         """The rows of a query, lazily. Raises AnalysisError."""
+        return self._analyzed(text)[0]
+
+    def plan(self, text: str, mode: str) -> str:
+        """Spark's plan of a query, by EXPLAIN in a mode. Raises AnalysisError, where EXPLAIN only says that there was one."""
+        rows = plain_sql(self._spark, f"EXPLAIN {mode} {self._analyzed(text)[1]}", None).collect()
+        return "\n".join(row[0] for row in rows)
+
+    def _analyzed(self, text: str) -> tuple[Frame, str]:
+        """The rows of a query, lazily, and its text as Spark reads it."""
+        ready = self.named(text)
         try:
-            return query_frame(self._spark, self.named(text))
+            return query_frame(self._spark, ready), ready
         except AnalysisError as error:
             read_here = self.named(text, unread=True) if error.condition == NO_SOURCE else text
             if read_here == text:
                 raise
-        return query_frame(self._spark, read_here)
+        return query_frame(self._spark, read_here), read_here
 
     def expression(self, text: str, ctes: str = "") -> Expression:
         """The expression of a text in a statement, whose queries know those of WITH. Raises AnalysisError."""

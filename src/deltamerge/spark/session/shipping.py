@@ -27,14 +27,14 @@ import deltamerge.worker
 from deltamerge.worker.entry import ArrowMap, Batches, Work
 from deltamerge.worker.loading import unpacking
 
-SHIPPED: tuple[ModuleType, ...] = (
+_SHIPPED: tuple[ModuleType, ...] = (
     deltamerge.worker,
     deltamerge.protocol,
     deltamerge.errors,
     deltamerge.budgets,
     deltamerge.disk,
 )
-for _module in SHIPPED:  # for what is not shipped by its files: data sources, streams
+for _module in _SHIPPED:  # for what is not shipped by its files: data sources, streams
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
 
 
@@ -84,7 +84,7 @@ def code_of_files() -> Code | None:
 
 def _names() -> list[str]:
     found = []
-    for module in SHIPPED:
+    for module in _SHIPPED:
         found.append(module.__name__)
         if hasattr(module, "__path__"):
             found += [each.name for each in pkgutil.walk_packages(module.__path__, f"{module.__name__}.")]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.read.catalog import NamedTable, delta_named
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
@@ -42,9 +41,7 @@ class ExplainedInsert:
         word = "OVERWRITE" if self.insert.overwrites else "INTO"
         with TableViews(spark) as views:
             query = query_with_ctes(self.insert.query_for(snapshot.schema), self.insert.ctes)
-            views.query(query)  # Spark's EXPLAIN says of a wrong query only that an error occurred
-            rows = plain_sql(spark, f"EXPLAIN {self.mode} {views.named(query)}", None).collect()
-        plan = "\n".join(row[0] for row in rows)
+            plan = views.plan(query, self.mode)
         return one_row(spark, {"plan": f"INSERT {word} {snapshot.store.url}, version {snapshot.version}\n{plan}"})
 
 
@@ -64,7 +61,7 @@ def _insert_in(mode: str) -> Parser:
     return parse
 
 
-def _all() -> Mapping[tuple[str, ...], Parser]:
+def _parsers() -> Mapping[tuple[str, ...], Parser]:
     found: dict[tuple[str, ...], Parser] = {}
     for mode in _MODES:
         words = ("EXPLAIN", *mode.split())
@@ -72,5 +69,5 @@ def _all() -> Mapping[tuple[str, ...], Parser]:
     return found
 
 
-EXPLAINED = _all()
+EXPLAINED = _parsers()
 """By the words that an explained statement begins with."""
