@@ -20,7 +20,7 @@ DOCS   = .venv/docs
 DBT    = .venv/dbt
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs clean java
+.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -109,10 +109,11 @@ java:
 	@$${JAVA_HOME:+$$JAVA_HOME/bin/}java -version >/dev/null 2>&1 || \
 	  { echo "Java is missing: install Java 17 or 21 (for example Eclipse Temurin) and put it on PATH or set JAVA_HOME."; exit 1; }
 
-$(READY): pyproject.toml constraints.txt Makefile
+$(READY): pyproject.toml constraints.txt hashes.txt Makefile
 	@test -n "$(PYSPARK)" || { echo "SPARK must be one of 3.5, 4.0, 4.1, 4.2, 4.3."; exit 1; }
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
+	$(if $(filter 4.3,$(SPARK)),$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r hashes.txt)
 	$(BIN)/python $(PIP) "pyspark==$(PYSPARK)" -e '.[dev]'
 	@$(BIN)/python -m tests.archive >/dev/null 2>&1 || true  # what it makes only saves time
 	@touch $@
@@ -138,6 +139,16 @@ $(DBT)/.ready: pyproject.toml Makefile $(shell find integrations/dbt -path '*/te
 	$(DBT)/bin/python -m pip install --quiet --disable-pip-version-check -c integrations/dbt/constraints.txt \
 	  "pyspark==$(PYSPARK)" pytest pytest-timeout -e . ./integrations/dbt
 	@touch $@
+
+# The hashes of all files of what constraints.txt pins, for whoever changes it.
+hashes: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv/hashes
+	.venv/hashes/bin/python $(PIP) pip-tools
+	(sed '/^$$/,$$d' hashes.txt; echo; .venv/hashes/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	  --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -c constraints.txt \
+	  --extra connect --extra demo --extra test --extra dev -o - pyproject.toml 2>/dev/null \
+	  | sed '/^# WARNING/,/^deltamerge/d') > .venv/hashes.txt
+	mv .venv/hashes.txt hashes.txt
 
 clean:
 	rm -rf .venv site deltamerge-demo spark-warehouse
