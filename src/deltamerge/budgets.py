@@ -92,7 +92,8 @@ class Budgets:
     joins_vectors: bool = True  # whether transactions that have marked different rows of a file follow each other
     retry_wait_ms: int = 100  # at most, before a merge runs again after a conflict; twice that after the next one
     longest_retry_wait_ms: int = 5_000
-    moved_files: int = 5  # times that a merge runs again because files that it read were put together meanwhile
+    moved_rows: int = 10  # times that a merge runs again because rows that it looks for were moved to other files meanwhile
+    compared_rows: int = 65_536  # of those that a merge looks for, before and after another transaction
     lost_sources: int = 3  # times that a source is evaluated before its loss is an error
 
 

@@ -125,10 +125,15 @@ class MultipleMatchError(ExecutionError):
 
 
 class ConcurrentModificationError(DeltaMergeError):
-    """Another transaction won, and this one can not be placed after it. Run it again."""
+    """Another transaction won, and this one can not be placed after it. Run it again.
+
+    `followed` is the newest version up to which no row has changed that this one looks for, so that it may begin anew there by
+    itself; None where rows have changed, or that is not known.
+    """
 
     retryable = True
     runs_again = True
+    followed: int | None = None
 
 
 class ConcurrentWriteError(ConcurrentModificationError):
@@ -153,15 +158,6 @@ class ConcurrentAppendError(ConcurrentModificationError):
 
 class ConcurrentDeleteReadError(ConcurrentModificationError):
     """Another transaction removed files that this one read."""
-
-
-class FilesMovedError(ConcurrentDeleteReadError):
-    """Another transaction has put files that this one read together, or sorted them, and has changed no row.
-
-    `followed` is the newest version up to which nothing else stands in the way: from there the same transaction can begin anew.
-    """
-
-    followed: int | None = None
 
 
 class ConcurrentDeleteDeleteError(ConcurrentModificationError):

@@ -23,7 +23,7 @@ from deltamerge.tables import DeltaTable
 from tests.e2e.feeds import VECTORS, changes, feed_table
 from tests.e2e.meanwhile import interrupting
 from tests.e2e.refusals import files_below
-from tests.e2e.tables import conf, content, make, noted, source, version
+from tests.e2e.tables import LARGE_SOURCES, conf, content, make, noted, source, version
 from tests.e2e.vectors import actions_of, vectors_of
 
 SCHEMA = "id int, v string, n int"
@@ -113,11 +113,12 @@ def test_joining_can_be_switched_off(spark: SparkSession, table: DeltaTable, pat
         table.delete("id = 2")
 
 
+@pytest.mark.parametrize("gone", [3, 9])
 @pytest.mark.parametrize("clauses", ["condition", "insert", "unchanged", "update only"])
-def test_a_row_that_matches_and_stays_is_not_joined_over_where_rows_are_inserted(
-    spark: SparkSession, table: DeltaTable, path: Path, monkeypatch: pytest.MonkeyPatch, clauses: str
+def test_a_row_that_matches_and_stays_must_not_vanish_where_rows_are_inserted(
+    spark: SparkSession, table: DeltaTable, path: Path, monkeypatch: pytest.MonkeyPatch, clauses: str, gone: int
 ) -> None:
-    """Another transaction deletes the row that kept the source's row from being inserted."""
+    """Row 3 keeps a source row from being inserted; row 9 matches none."""
     other = DeltaTable.forPath(spark, str(path))
     rows = source(spark, SCHEMA, [(3, "row 3", 30), (4, "row 4", 50), (30, "new", 0)])
     merge = table.merge(rows, "t.id = s.id")
@@ -129,15 +130,66 @@ def test_a_row_that_matches_and_stays_is_not_joined_over_where_rows_are_inserted
         merge = merge.whenNotMatchedInsertAll()
     else:
         merge = merge.whenMatchedUpdateAll("s.n > t.n")
-    interrupting(monkeypatch, lambda: other.delete("id = 3"))
-    if clauses == "update only":
-        merge.execute()
-        assert content(spark, path) == [(4, "row 4", 50) if row[0] == 4 else row for row in ROWS if row[0] != 3]
+    interrupting(monkeypatch, lambda: other.delete(f"id = {gone}"))
+    expected = {row[0]: row for row in ROWS if row[0] != gone}
+    expected |= {4: (4, "row 4", 50)} if clauses != "insert" else {}
+    expected |= {30: (30, "new", 0)} if clauses != "update only" else {}
+    if gone == 3 and clauses != "update only":
+        with pytest.raises(DeltaConcurrentModificationException):
+            merge.execute()
+        merge = merge.retryConflicts(1)
+        expected[3] = ROWS[3]
+    merge.execute()
+    assert content(spark, path) == sorted(expected.values())
+
+
+SOME = [("merge", 40), ("update", 40), ("delete", 40), ("by source", 40), ("merge", 5), ("update", 5), ("delete", 5)]
+
+
+@pytest.mark.parametrize(("statement", "key"), SOME)
+def test_rows_that_are_added_between_those_of_a_statement_are_looked_at(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, key: int
+) -> None:
+    """By their keys: the statistics of the new file leave room for those of the statement."""
+    table = make(spark, path, SCHEMA, ROWS, vectors=True)
+    new = spark.createDataFrame([(-1, "low", 0), (key, "new", 0), (90, "high", 0)], SCHEMA).coalesce(1)
+    keys = source(spark, "id int", [(0,), (5,), (60,)])
+    run: dict[str, Callable[[], object]] = {
+        "merge": table.merge(keys, "t.id = s.id").whenMatchedUpdate(set={"n": "-1"}).execute,
+        "update": lambda: table.update("id IN (0, 5, 60)", {"n": "-1"}),
+        "delete": lambda: table.delete("id = 0 OR id = 5 OR id = 60"),
+        "by source": table.merge(keys, "t.id = s.id").whenNotMatchedBySourceDelete("t.n >= 0").execute,
+    }
+    interrupting(monkeypatch, lambda: deltamerge.write(new, str(path), mode="append"))
+    if key == 5 or statement == "by source":
+        with pytest.raises(ConcurrentAppendException):
+            run[statement]()
         return
-    with pytest.raises(DeltaConcurrentModificationException):
-        merge.execute()
-    merge.retryConflicts(1).execute()
-    assert (3, "row 3", 30) in content(spark, path)
+    run[statement]()
+    kept = [row for row in ROWS if row[0] not in (0, 5)]
+    changed = [] if statement == "delete" else [(0, "row 0", -1), (5, "row 5", -1)]
+    assert content(spark, path) == sorted([*kept, *changed, (-1, "low", 0), (40, "new", 0), (90, "high", 0)])
+
+
+@pytest.mark.parametrize("why", ["too large", "gone", "a source that is not collected"])
+def test_rows_that_can_not_be_looked_at_are_a_conflict(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], why: str
+) -> None:
+    table = make(spark, path, SCHEMA, ROWS, vectors=True)
+    new = spark.createDataFrame([(-1, "low", 0), (90, "high", 0)], SCHEMA).coalesce(1)
+    if why == "too large":
+        limit(driver_match_bytes=0)
+    elif why != "gone":
+        limit(**LARGE_SOURCES)
+
+    def append() -> None:
+        deltamerge.write(new, str(path), mode="append")
+        if why == "gone":
+            (path / actions_of(path, 1, "add")[0]["path"]).unlink()
+
+    interrupting(monkeypatch, append)
+    with pytest.raises(ConcurrentAppendException):
+        table.merge(source(spark, "id int", [(0,), (5,)]), "t.id = s.id").whenMatchedDelete().execute()
 
 
 def test_a_row_that_begins_to_match_is_a_conflict(
@@ -150,14 +202,50 @@ def test_a_row_that_begins_to_match_is_a_conflict(
 
 
 @pytest.mark.parametrize(("first", "second"), [("id < 15", "id = 17"), ("id = 17", "id < 15")])
-def test_a_file_that_is_written_again_is_a_conflict(
+def test_a_statement_runs_again_by_itself_where_a_file_is_written_again(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, first: str, second: str
 ) -> None:
-    """More than half of its rows are deleted."""
+    """More than half of the rows of a file are deleted, none of which the other statement looks for."""
     table = make(spark, path, SCHEMA, ROWS, vectors=True)
     interrupting(monkeypatch, lambda: DeltaTable.forPath(spark, str(path)).delete(first))
-    with pytest.raises(DeltaConcurrentModificationException):
-        table.delete(second)
+    table.delete(second)
+    assert content(spark, path) == [row for row in ROWS if row[0] in (15, 16, 18, 19)]
+    (info,) = actions_of(path, 2, "commitInfo")
+    assert info["readVersion"] == 1
+
+
+@pytest.mark.parametrize("why", ["one row", "no vectors", "switched off", "too large", "too many rows"])
+def test_a_file_that_is_written_again_is_a_conflict_where_rows_may_have_changed(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None], why: str
+) -> None:
+    table = make(spark, path, SCHEMA, ROWS, vectors=why != "no vectors")
+    if why == "too large":
+        limit(driver_match_bytes=0)
+    elif why == "too many rows":
+        limit(compared_rows=1)
+    first = "id < 16 AND id <> 14 AND id <> 1" if why == "one row" else "id < 14 AND id <> 1"
+    interrupting(monkeypatch, lambda: DeltaTable.forPath(spark, str(path)).update(first, {"n": "n + 1"}))
+    setting = {"spark.deltamerge.joinVectors": "false"} if why == "switched off" else {}
+    with conf(spark, setting), pytest.raises(ConcurrentAppendException):
+        table.delete("id IN (14, 15)")
+    assert version(path) == 1
+
+
+@pytest.mark.parametrize("change", ["changed", "gone", "new"])
+def test_a_merge_does_not_run_again_by_itself_where_its_rows_have_changed(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    table = make(spark, path, SCHEMA, ROWS, vectors=True)
+    other = DeltaTable.forPath(spark, str(path)).alias("t")
+    rows = source(spark, SCHEMA, [(0, "new", 0), (90, "new", 0)])
+    merge = table.merge(rows, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    many = [(id, "other", 0) for id in range(1, 16)]
+    extra = {"changed": (0, "other", 0), "gone": (0, "gone", 0), "new": (90, "other", 0)}[change]
+    winner = other.merge(source(spark, SCHEMA, [*many, extra]), "t.id = s.id")
+    winner = winner.whenMatchedDelete("s.v = 'gone'").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    interrupting(monkeypatch, winner.execute)
+    with pytest.raises(ConcurrentAppendException):
+        merge.execute()
 
 
 def test_row_ids_stay(spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +308,7 @@ def test_a_merge_does_not_run_again_over_changes_that_came_with_an_optimize(
 def test_a_merge_gives_up_beside_one_optimize_after_the_other(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, limit: Callable[..., None]
 ) -> None:
-    limit(moved_files=1)
+    limit(moved_rows=1)
     table = make(spark, path, SCHEMA, ROWS, files=2, vectors=True)
     other = DeltaTable.forPath(spark, str(path))
 
@@ -249,7 +337,7 @@ def keys_of(writer: int, layout: str) -> list[int]:
     return [writer * 10 + key if layout == "blocks" else key * WRITERS + writer for key in range(10)]
 
 
-@pytest.mark.parametrize("layout", ["blocks"])
+@pytest.mark.parametrize("layout", ["blocks", "between"])
 @pytest.mark.parametrize("kind", ["merge", "mixed"])
 def test_ten_writers_of_different_keys_all_win(spark: SparkSession, path: Path, layout: str, kind: str) -> None:
     rows = [(key, "before", 0) for key in range(WRITERS * 10)]

@@ -274,7 +274,13 @@ COMMIT = (
         "if False:",
         _JOIN,
     ),
-    Break("every transaction is looked at by rows", "log/commit/join.py", "if not known.by_rows or not", "if not", _JOIN),
+    Break(
+        "rows that were found and left may vanish",
+        "log/commit/join.py",
+        "if known.would_find(replace(file, deletion_vector=vector), new):",
+        "if False:",
+        _JOIN,
+    ),
     Break(
         "a commit that calls itself blind is joined with",
         "log/commit/join.py",
@@ -307,8 +313,8 @@ COMMIT = (
     Break(
         "what follows moved rows is not looked at",
         "log/commit/conflict.py",
-        "keys=read.keys | frozenset(file_keys(moved.adds).to_pylist()), by_rows=False",
-        "by_rows=False",
+        "keys=read.keys | frozenset(file_keys(moved.adds).to_pylist()), would_find=None",
+        "would_find=None",
         _JOIN,
     ),
     Break(

@@ -6,12 +6,14 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.proposal import Author
 from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.commit.upkeep import after_commit
 from deltamerge.log.replay.files import add_files, file_keys
+from deltamerge.merge.execute.look import finds_same, would_find, would_read
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing
 from deltamerge.merge.statement.clauses import Action, ClauseKind, TxnId
@@ -71,7 +73,7 @@ def commit_outcome(
             operation=operation.name,
             actions=[*txn_actions(txn_id), *_actions(outcome, operation.data_change), *(beside or ())],
             marked=outcome.marked,
-            read=_read_set(outcome, by_rows=beside is None),
+            read=_read_set(outcome, joins=beside is None and outcome.work.budgets.joins_vectors),
             parameters=operation.parameters,
             metrics=operation.metrics,
             vector_counts=operation.vector_counts,
@@ -104,23 +106,24 @@ def txn_actions(txn_id: TxnId | None) -> list[LogAction]:
     return [] if txn_id is None else [Txn(txn_id.application, txn_id.version, int(time.time() * 1000))]
 
 
-def _read_set(outcome: MergeOutcome, by_rows: bool) -> ReadSet:
-    """A merge has read the files that it opened, and would have read any file that its pruning lets through.
+def _read_set(outcome: MergeOutcome, joins: bool) -> ReadSet:
+    """A merge has read the files that it opened, and would have read others that have rows which it looks for.
 
-    Conflicts are looked at `by_rows` where that is possible: rows that do not match leave no trace, and those that match and stay
-    as they are keep source rows from being inserted.
+    With `joins` other transactions may have deleted other rows of the files than those that it has changed. Rows that don't match
+    have left no trace. Those that match and stay as they are have kept source rows from being inserted.
     """
-    resolved = outcome.work.logical.resolved
+    resolved, work = outcome.work.logical.resolved, outcome.work
     matched, inserts = resolved.of(ClauseKind.MATCHED), resolved.of(ClauseKind.NOT_MATCHED)
-    changes_all = not inserts or any(clause.condition is None for clause in matched)
-    files = outcome.work.files
+    leaves_matches = bool(inserts) and all(clause.condition is not None for clause in matched)
+    files = work.files
     txn_id = resolved.spec.txn_id
     return ReadSet(
         keys=frozenset(file_keys(files.table).to_pylist()),
-        would_read=files.would_read,
+        would_read=partial(would_read, work),
         app_ids=frozenset() if txn_id is None else frozenset([txn_id.application]),
         frame=resolved.spec.source_read,
-        by_rows=by_rows and changes_all and outcome.work.budgets.joins_vectors,
+        would_find=None if not joins else partial(would_find, work) if leaves_matches else lambda *_: False,
+        finds_same=partial(finds_same, work) if joins and work.logical.rewrite_share else None,
     )
 
 

@@ -6,13 +6,13 @@ import random
 from dataclasses import dataclass, replace
 
 from deltamerge.budgets import Budgets
-from deltamerge.errors import DeltaMergeError, ExecutionError, FilesMovedError, SourceLostError
+from deltamerge.errors import ConcurrentModificationError, DeltaMergeError, ExecutionError, SourceLostError
 
 
 @dataclass(frozen=True)
 class Tries:
     """How often the line may run again: after `conflicts`, after `losses` of rows of a materialized source, and after `moves` of
-    rows to other files, when it may read no later version than `followed`.
+    rows that it looks for to other files, when it may read no later version than `followed`.
 
     A conflict needs the user's leave, as the source may have been made of rows that have changed since. Moved rows are the same.
 
@@ -41,7 +41,7 @@ class Tries:
             ) from error
         collisions = self.collisions + 1
         waiting = replace(self, collisions=collisions, pause=self._pause(collisions), followed=None)
-        if isinstance(error, FilesMovedError) and self.moves:
+        if isinstance(error, ConcurrentModificationError) and error.followed is not None and self.moves:
             return replace(waiting, moves=self.moves - 1, followed=error.followed)
         if not error.runs_again or not self.conflicts:
             raise error
@@ -54,4 +54,4 @@ class Tries:
 
 def first_tries(conflicts: int, budgets: Budgets) -> Tries:
     """The tries of a merge that has not run yet."""
-    return Tries(conflicts, budgets.lost_sources, budgets.moved_files, budgets)
+    return Tries(conflicts, budgets.lost_sources, budgets.moved_rows, budgets)

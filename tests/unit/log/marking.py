@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,18 +63,37 @@ def deleted(snapshot: Snapshot) -> dict[str, list[int]]:
     return {path: gone(snapshot, file.deletion_vector, path) for path, file in sorted(files_of(snapshot).items())}
 
 
-def mark(read: Snapshot, rows: Mapping[str, Iterable[int]], *others: Action, by_rows: bool = True, **more: Any) -> Proposal:
-    """A transaction that has read all files and deletes `rows` of some; it would read added files but for
-    those whose names begin with "o", others."""
+def mark(
+    read: Snapshot,
+    rows: Mapping[str, Iterable[int]],
+    *others: Action,
+    leaves: Mapping[str, Iterable[int]] | None = None,
+    **more: Any,
+) -> Proposal:
+    """A transaction that has read all files, deletes `rows` of some, and has found others that it `leaves`.
+
+    It would read added files but for those whose names begin with "o", others.
+    """
     files = files_of(read)
     marked = []
     for path, own in rows.items():
         before = gone(read, files[path].deletion_vector, path)
         marked.append(MarkedFile(files[path], ROWS, encode(np.array(sorted({*before, *own})))))
-    known = more.pop("read", None) or ReadSet(frozenset(map(file_key, files.values())), would_read, by_rows=by_rows)
+    keys = frozenset(map(file_key, files.values()))
+    known = ReadSet(keys, would_read, would_find=finding(read, leaves or {}))
     metrics = {COUNTS[0]: sum(files[path].deletion_vector is not None for path in rows)}
     metrics |= {COUNTS[1]: metrics[COUNTS[0]], "numDeletedRows": sum(len(list(own)) for own in rows.values())}
     return Proposal("DELETE", others, known, metrics=metrics, marked=tuple(marked), vector_counts=COUNTS, **more)
+
+
+def finding(read: Snapshot, rows: Mapping[str, Iterable[int]]) -> Callable[[AddFile, DeletionVector], bool]:
+    """Whether rows of a file that were deleted are among some that a transaction has found and left as they are."""
+
+    def would_find(file: AddFile, after: DeletionVector) -> bool:
+        new = set(gone(read, after, file.path)) - set(gone(read, file.deletion_vector, file.path))
+        return bool(new & set(rows.get(file.path, ())))
+
+    return would_find
 
 
 def would_read(files: FileSet) -> Mask:

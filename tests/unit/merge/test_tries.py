@@ -39,6 +39,29 @@ def test_lost_rows_are_asked_for_at_once() -> None:
     assert (tries.conflicts, tries.losses, tries.pause) == (0, DEFAULTS.lost_sources - 1, 0)
 
 
+def moved(version: int | None) -> ConcurrentModificationError:
+    error = ConcurrentModificationError("DELTA_CONCURRENT_DELETE_READ", "Files were removed.")
+    error.followed = version
+    return error
+
+
+def test_moved_rows_need_no_leave_and_name_the_version_to_read() -> None:
+    tries = first_tries(1, DEFAULTS)
+    for number in range(DEFAULTS.moved_rows):
+        tries = tries.after(moved(number))
+        assert (tries.conflicts, tries.followed) == (1, number)
+        assert 0 < tries.pause < 5
+    assert (tries.after(moved(99)).conflicts, tries.after(moved(99)).followed) == (0, None)
+    with pytest.raises(ConcurrentModificationError):
+        tries.after(CONFLICT).after(moved(99))
+
+
+def test_a_conflict_and_lost_rows_let_the_newest_version_be_read() -> None:
+    tries = first_tries(1, DEFAULTS).after(moved(7))
+    assert tries.after(CONFLICT).followed is None
+    assert tries.after(LOST).followed is None
+
+
 def test_ends_with_the_error_when_nothing_is_left() -> None:
     with pytest.raises(ConcurrentModificationError):
         after_conflicts(2).after(CONFLICT)

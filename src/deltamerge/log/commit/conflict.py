@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,6 @@ from deltamerge.errors import (
     ConcurrentDeleteReadError,
     ConcurrentModificationError,
     ConcurrentTransactionError,
-    FilesMovedError,
     MetadataChangedError,
     ProtocolChangedError,
 )
@@ -27,11 +25,9 @@ from deltamerge.log.commit.row_ids import ROW_TRACKING
 from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.files import FileSet, Mask, file_keys
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.protocol.table.actions import Metadata, Protocol
+from deltamerge.protocol.table.actions import AddFile, DeletionVector, Metadata, Protocol
 from deltamerge.protocol.table.features import FEATURES, named_features
 from deltamerge.protocol.table.row_tracking import COLUMN_NAMES, ONLY_TRACKS, TRACKING
-
-_Conflict = TypeVar("_Conflict", bound=ConcurrentModificationError)
 
 _RUN_AGAIN = "Run the operation again: it will read the new version."
 READ_AGAIN = "Read the table again, and write what you make of it: a DataFrame keeps the version that it was made of."
@@ -63,7 +59,9 @@ class ReadSet:
 
     `would_read` gives a mask over a FileSet; None means that nothing was read, so that nothing new could have been.
     `whole_table` says that the table was read without any predicate. `frame` is what frames have read, of which it has rows.
-    `by_rows` says that the transaction would have done the same, had there not been the rows that it has not changed.
+    `would_find` says of a file that was read, and of another vector of it, whether this deletes in addition a row that the
+    transaction has found and left as it is, so that without the row it may do otherwise; None where nothing is known of rows.
+    `finds_same` says of a commit, and of the files that were read, whether the transaction would find the same rows after it.
     """
 
     keys: frozenset[str] = frozenset()
@@ -71,7 +69,8 @@ class ReadSet:
     whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
     frame: FrameRead | None = None
-    by_rows: bool = False
+    would_find: Callable[[AddFile, DeletionVector], bool] | None = None
+    finds_same: Callable[[CommitFile, frozenset[str]], bool] | None = None
 
     @property
     def is_blind(self) -> bool:
@@ -102,8 +101,7 @@ def check_conflict(
     `protocol` and `metadata` are those in force before `winner`; `domains` names the metadata domains that the
     transaction changes.
 
-    Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation; it is
-    FilesMovedError where nothing else stands in the way than that the winner has moved rows.
+    Raises a subclass of ConcurrentModificationError, which names the table, the winner's version and its operation.
     """
     hint = _RUN_AGAIN if read.frame is None else READ_AGAIN
     if winner.protocol is not None and (changes_protocol or not _only_allows_more(winner.protocol, protocol, metadata)):
@@ -125,16 +123,25 @@ def check_conflict(
     gone = frozenset(winner.removed_keys)
     if gone & read.keys or (gone and read.whole_table):
         cause = "deleted data that this transaction read"
-        kind = ConcurrentDeleteReadError if winner.data_change else FilesMovedError
-        raise conflict(kind, "DELTA_CONCURRENT_DELETE_READ", table, winner, cause, hint)
+        raise conflict(ConcurrentDeleteReadError, "DELTA_CONCURRENT_DELETE_READ", table, winner, cause, hint)
     if gone & removed:
         cause = "deleted data that this transaction deletes too"
         raise conflict(ConcurrentDeleteDeleteError, "DELTA_CONCURRENT_DELETE_DELETE", table, winner, cause)
 
 
+_OF_DATA = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
+
+
+def only_moves(read: ReadSet, winner: CommitFile, error: ConcurrentModificationError) -> bool:
+    """Whether a winner that a transaction can't follow has left all rows that it looks for as they are, in other files maybe."""
+    if not isinstance(error, _OF_DATA):
+        return False
+    return not winner.data_change or (read.finds_same is not None and read.finds_same(winner, read.keys))
+
+
 def having_read(read: ReadSet, moved: CommitFile) -> ReadSet:
     """What a transaction has read when the rows of files that it has read were moved to others: these, whole."""
-    return replace(read, keys=read.keys | frozenset(file_keys(moved.adds).to_pylist()), by_rows=False)
+    return replace(read, keys=read.keys | frozenset(file_keys(moved.adds).to_pylist()), would_find=None)
 
 
 def _without(files: pa.Table, keys: frozenset[str]) -> pa.Table:
@@ -185,13 +192,13 @@ def sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: boo
 
 
 def conflict(
-    kind: type[_Conflict],
+    kind: type[ConcurrentModificationError],
     condition: str,
     table: str,
     winner: CommitFile,
     cause: str,
     hint: str = _RUN_AGAIN,
-) -> _Conflict:
+) -> ConcurrentModificationError:
     """The error of a transaction that can't follow `winner`."""
     operation = winner.info.get("operation", "transaction")
     return kind(

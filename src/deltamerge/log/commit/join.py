@@ -71,19 +71,21 @@ def joined(proposal: Proposal, winner: CommitFile, read: ReadVector) -> Proposal
     Whether what the winner added stands in the way is left to the check of conflicts. Raises StorageError.
     """
     known = proposal.read
-    if not known.by_rows or not winner.data_change or winner.info.get("isBlindAppend") is True:
+    if known.would_find is None or not winner.data_change or winner.info.get("isBlindAppend") is True:
         return proposal
     marked = {file_key(mark.file): mark for mark in proposal.marked}
     rewritten = proposal.removed_keys - marked.keys()
     found: dict[str, MarkedFile] = {}
     keys: dict[str, str] = {}
-    for before, vector, file in _marked_again(winner, known.keys - rewritten):
+    for before, vector, file, new in _marked_again(winner, known.keys - rewritten):
         try:
-            gone, after = read(vector, file.path), read(file.deletion_vector, file.path)
+            gone, after = read(vector, file.path), read(new, file.path)
             if not _within(gone, after).all():
                 raise _Uncertain("rows come back")
             if before in marked:
                 found[before] = _on_top(marked[before], gone, after, file)
+            if known.would_find(replace(file, deletion_vector=vector), new):
+                raise _Uncertain("it may have deleted rows that this transaction has found and left as they are")
             keys[before] = file_key(file)
         except _Uncertain as cause:
             log.info("version %d marks rows of %s, too, which is a conflict: %s", winner.version, file.path, cause)
@@ -98,8 +100,11 @@ def joined(proposal: Proposal, winner: CommitFile, read: ReadVector) -> Proposal
     return replace(proposal, marked=now_marked, read=read_files, metrics=metrics)
 
 
-def _marked_again(winner: CommitFile, keys: frozenset[str]) -> Iterator[tuple[str, DeletionVector | None, AddFile]]:
-    """The files of those `keys` that `winner` left in place with another vector: key, vector before, and the file after."""
+_Marked = tuple[str, DeletionVector | None, AddFile, DeletionVector]
+
+
+def _marked_again(winner: CommitFile, keys: frozenset[str]) -> Iterator[_Marked]:
+    """The files of those `keys` that `winner` left in place with another vector: key and vector before, file and vector after."""
     names = file_keys(winner.removes).to_pylist()
     rows = [row for row, key in enumerate(names) if key in keys]
     if not rows:
@@ -108,10 +113,10 @@ def _marked_again(winner: CommitFile, keys: frozenset[str]) -> Iterator[tuple[st
     paths = canonical_paths(whole(removed["path"]))
     files = add_files(winner.adds.filter(pc.is_in(canonical_paths(whole(winner.adds["path"])), paths)))
     removals, additions = Counter(paths.to_pylist()), Counter(canonical_path(file.path) for file in files)
-    after = {canonical_path(file.path): file for file in files if file.deletion_vector is not None}
+    after = {canonical_path(file.path): (file, file.deletion_vector) for file in files if file.deletion_vector is not None}
     for row, path, vector in zip(rows, paths.to_pylist(), removed["deletionVector"].to_pylist(), strict=True):
         if removals[path] == additions[path] == 1 and path in after:
-            yield names[row], None if vector is None else DeletionVector.from_json(vector), after[path]
+            yield names[row], None if vector is None else DeletionVector.from_json(vector), *after[path]
 
 
 def _on_top(mark: MarkedFile, gone: Positions, after: Positions, file: AddFile) -> MarkedFile:

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field, replace
 
 from deltamerge.errors import (
     CommitStateUnknownError,
+    ConcurrentModificationError,
     ConcurrentWriteError,
     CorruptTableError,
     DeltaMergeError,
-    FilesMovedError,
     InvalidArgumentError,
     StorageError,
     UnsupportedTableError,
 )
 from deltamerge.log.commit.attempt import commit_bytes
-from deltamerge.log.commit.conflict import Isolation, check_conflict, having_read, sees_appends
+from deltamerge.log.commit.conflict import Isolation, check_conflict, having_read, only_moves, sees_appends
 from deltamerge.log.commit.dv_files import placed
 from deltamerge.log.commit.join import ReadVector, joined, vector_reader
 from deltamerge.log.commit.proposal import Proposal
@@ -166,7 +166,7 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> ObjectInfo | None:
 
 def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation, read_vector: ReadVector) -> tuple[Snapshot, Proposal]:
     """The newest snapshot, every commit on the way checked for conflicts with the proposal, and the proposal as it follows it."""
-    moved: FilesMovedError | None = None
+    moved: ConcurrentModificationError | None = None
     for info in commits_after(current.store, current.version):
         winner = read_commit(current.store, info)
         proposal = joined(proposal, winner, read_vector)
@@ -183,7 +183,9 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation, read_ve
                 changes_protocol=proposal.has(Protocol),
                 domains=proposal.domains,
             )
-        except FilesMovedError as error:
+        except ConcurrentModificationError as error:
+            if not only_moves(proposal.read, winner, error):
+                raise
             # Whether the transaction may begin anew is up to the commits that follow.
             moved, proposal = moved or error, replace(proposal, read=having_read(proposal.read, winner))
         check_frame(proposal.read.frame, winner, current, sees_appends(isolation, winner, proposal.has(Metadata)))

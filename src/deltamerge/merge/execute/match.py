@@ -5,6 +5,7 @@ Keys decide equality as Spark would; what else the search condition asks is left
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from deltamerge.merge.execute.work import Work
 from deltamerge.progress.operation import advancing, begin
 from deltamerge.progress.value import Amount
 from deltamerge.protocol.schema.types import StructType, arrow_type
-from deltamerge.protocol.values.condition import Condition, names_in
+from deltamerge.protocol.values.condition import names_in
 from deltamerge.protocol.values.widths import is_fixed, width
 from deltamerge.spark.session.jobs import attempt, in_process
 from deltamerge.spark.session.settings import pads_chars
@@ -73,14 +74,10 @@ def match(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | Not
     """
     files, budgets, others = work.files, work.budgets, work.logical.by_source
     if work.logical.target_condition is not None:
-        return _true_for(work, work.logical.target_condition, columns, most_bytes)
-    assert files.lookup is not None
+        return _true_for(work, columns, most_bytes)
     assert files.key_ids is not None
-    keys = set(files.lookup.columns)
-    names = [f.name for f in files.snapshot.schema if f.name in keys or columns.find(f.name, case_sensitive=True)]
-    schema = files.snapshot.schema.select(names)
-    padded = pads_chars(work.spark, schema)
-    spec = scan_spec(files.snapshot, schema, files.lookup, with_key_ids=True, others=others, padded=padded)
+    spec = search_spec(work, columns)
+    assert spec is not None
     if others is not None and not narrows(others, spec.schema) and _are_too_many(work):
         return TooLarge(f"the files have more than {budgets.match_rows:,} rows, and all of them are looked at")
     found = _scanned(work, spec, most_bytes)
@@ -92,13 +89,29 @@ def match(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | Not
     return MatchedRows(found.select([*columns.names, FILE, ROW]), *pairs)
 
 
-def _true_for(work: Work, condition: Condition, columns: StructType, most_bytes: int) -> MatchedRows | NotThisWay:
-    """The rows for which a condition about the target alone is true, each with the only row of the source."""
-    files, needed = work.files, names_in(condition)
+def search_spec(work: Work, columns: StructType) -> ScanSpec | None:
+    """How to find the rows of files that the merge looks for, with `columns`; None where Arrow can't tell them.
+
+    All that it may change or match are found: those for which a condition about the target alone is true, or with a key of the
+    source, or that a NOT MATCHED BY SOURCE clause may change.
+    """
+    files, condition = work.files, work.logical.target_condition
+    if condition is None and files.lookup is None:
+        return None
+    needed = names_in(condition) if condition is not None else files.lookup.columns if files.lookup is not None else ()
     schema = files.snapshot.schema
     schema = schema.select([name for name in schema.names if name in needed or columns.find(name, case_sensitive=True)])
-    spec = scan_spec(files.snapshot, schema, None, padded=pads_chars(work.spark, schema))
-    found = _scanned(work, replace(spec, condition=condition), most_bytes)
+    padded = pads_chars(work.spark, schema)
+    if condition is not None:
+        return replace(scan_spec(files.snapshot, schema, None, padded=padded), condition=condition)
+    return scan_spec(files.snapshot, schema, files.lookup, with_key_ids=True, others=work.logical.by_source, padded=padded)
+
+
+def _true_for(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | NotThisWay:
+    """The rows for which a condition about the target alone is true, each with the only row of the source."""
+    spec = search_spec(work, columns)
+    assert spec is not None
+    found = _scanned(work, spec, most_bytes)
     if not isinstance(found, pa.Table):
         return found
     rows = np.arange(found.num_rows)
@@ -119,7 +132,7 @@ def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisW
     too_large = TooLarge(f"the rows that may match are more than {budgets.match_rows:,}, or take more than {most_bytes >> 20} MB")
     if not tasks:
         return spec.output.empty_table()
-    if _read_bytes(work, spec) <= budgets.driver_match_bytes:
+    if read_bytes(work, spec, work.files.sizes, tasks) <= budgets.driver_match_bytes:
         room = Room(budgets.match_rows, most_bytes)
 
         def found_in(task: FileTask) -> list[pa.RecordBatch] | None:
@@ -142,12 +155,12 @@ def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisW
     return too_large if table.num_rows > budgets.match_rows or table.nbytes > most_bytes else table
 
 
-def _read_bytes(work: Work, spec: ScanSpec) -> float:
-    """About the bytes of the files that hold the columns which are read, at most, but for what is packed better than others.
+def read_bytes(work: Work, spec: ScanSpec, sizes: np.ndarray[Any, Any], tasks: Sequence[FileTask]) -> float:
+    """About the bytes of files that hold the columns which are read, at most, but for what is packed better than others.
 
     All of a file, unless it is known how many rows it has, and how many bytes each value takes.
     """
-    snapshot, budgets, sizes = work.files.snapshot, work.budgets, work.files.sizes
+    snapshot, budgets = work.files.snapshot, work.budgets
     stored = [field for field in snapshot.schema if field.name not in snapshot.partition_columns]
     types = {field.name: arrow_type(field.type) for field in stored}
     read = [types[name] for name in spec.schema.names if name in types]
@@ -155,6 +168,6 @@ def _read_bytes(work: Work, spec: ScanSpec) -> float:
     if all(map(is_fixed, read)) and types:
         each = sum(map(width, read))
         share = each / sum(map(width, types.values()))
-        rows = np.array([np.inf if task.rows is None else task.rows for task in work.tasks])
+        rows = np.array([np.inf if task.rows is None else task.rows for task in tasks])
         sizes = np.minimum(sizes, np.maximum(rows * each, sizes * share)) if each else sizes * share
     return float(np.maximum(sizes, least).sum())

@@ -15,7 +15,6 @@ from deltamerge.errors import (
     ConcurrentDeleteReadError,
     ConcurrentModificationError,
     ConcurrentTransactionError,
-    FilesMovedError,
     MetadataChangedError,
     ProtocolChangedError,
 )
@@ -100,7 +99,7 @@ CASES: list[tuple[str, ReadSet, frozenset[str], Isolation, CommitFile, type[Conc
     ("read after delete, snapshot", READ_R, NONE, SNAPSHOT, DELETE, ConcurrentDeleteReadError),
     ("read after delete elsewhere", READ_R, NONE, SERIAL, DELETE_ELSEWHERE, None),
     ("read after a rewrite of other files", READ_R_OF_LATER, NONE, SERIAL, REARRANGED, None),
-    ("read of a file after its rewrite", READ_R0_ONLY, NONE, SERIAL, REARRANGED, FilesMovedError),
+    ("read of a file after its rewrite", READ_R0_ONLY, NONE, SERIAL, REARRANGED, ConcurrentDeleteReadError),
     ("read of a file after its marking", READ_R0_ONLY, NONE, SERIAL, MARK, ConcurrentDeleteReadError),
     ("delete after the same delete", NOTHING, REMOVES, WRITE, DELETE, ConcurrentDeleteDeleteError),
     ("delete after the same delete, snapshot", NOTHING, REMOVES, SNAPSHOT, DELETE, ConcurrentDeleteDeleteError),

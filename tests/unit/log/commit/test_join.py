@@ -15,18 +15,19 @@ from deltamerge.errors import (
     ConcurrentAppendError,
     ConcurrentDeleteReadError,
     ConcurrentModificationError,
-    FilesMovedError,
+    ConcurrentTransactionError,
     StorageError,
 )
 from deltamerge.log.commit import join
 from deltamerge.log.commit.conflict import FrameRead, ReadSet
 from deltamerge.log.commit.dv_files import MarkedFile, with_vector
 from deltamerge.log.commit.transaction import Proposal, commit
+from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.files import file_key
 from deltamerge.log.replay.segment import commit_name
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.formats.roaring import encode
-from deltamerge.protocol.table.actions import AddFile, CdcFile, DeletionVector, RemoveFile
+from deltamerge.protocol.table.actions import AddFile, CdcFile, DeletionVector, RemoveFile, Txn
 from deltamerge.protocol.table.deletion_vector import INLINE, z85_encode
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import load
@@ -141,11 +142,22 @@ def test_a_transaction_that_only_adds_follows_one_that_marks(store: LocalStore) 
     assert deleted(done.snapshot) == {"f": [1, 2], "g": [], "other": []}
 
 
-def test_rows_decide_only_where_the_transaction_says_so(store: LocalStore) -> None:
+def test_rows_decide_only_where_something_is_known_of_them(store: LocalStore) -> None:
     read = load(store)
     commit(read, mark(read, {"f": [1]}))
-    assert conflicts(read, mark(read, {"f": [2]}, by_rows=False))
-    assert conflicts(read, mark(read, {}, added("other"), by_rows=False))
+    known = replace(mark(read, {}).read, would_find=None)
+    assert conflicts(read, replace(mark(read, {"f": [2]}), read=known))
+    assert conflicts(read, replace(mark(read, {}, added("other")), read=known))
+
+
+@pytest.mark.parametrize("rows", [{"f": [2]}, {}])
+def test_a_row_that_was_found_and_left_must_stay(store: LocalStore, rows: dict[str, list[int]]) -> None:
+    first = load(store)
+    read = commit(first, mark(first, {"f": [7]})).snapshot
+    commit(read, mark(read, {"f": [1]}))
+    assert conflicts(read, mark(read, rows, added("other"), leaves={"f": [0, 1]}))
+    done = commit(read, mark(read, rows, added("other"), leaves={"f": [0, 7], "g": [1]}))
+    assert deleted(done.snapshot)["f"] == sorted([1, 7, *rows.get("f", [])])
 
 
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
@@ -356,8 +368,36 @@ def test_rows_that_were_only_moved_say_how_far_the_log_was_followed(store: Local
     commit(read, moved(read))
     commit(load(store), Proposal("WRITE", [added("other")]))
     error = conflicts(read, mark(read, {"f": [2]}))
-    assert isinstance(error, FilesMovedError)
+    assert type(error) is ConcurrentDeleteReadError
     assert (error.parameters["version"], error.followed) == (1, 2)
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("winner", [rewritten, removed])
+def test_a_transaction_may_begin_anew_where_it_would_find_the_same_rows(
+    store: LocalStore, winner: Callable[[Snapshot], Proposal], same: bool
+) -> None:
+    read = load(store)
+    commit(read, winner(read))
+    asked: list[tuple[int, frozenset[str]]] = []
+
+    def finds_same(won: CommitFile, keys: frozenset[str]) -> bool:
+        asked.append((won.version, keys))
+        return same
+
+    mine = mark(read, {"f": [2]})
+    error = conflicts(read, replace(mine, read=replace(mine.read, finds_same=finds_same)))
+    assert error.followed == (1 if same else None)
+    assert asked == [(1, frozenset({"f", "g"}))]
+
+
+def test_other_conflicts_do_not_let_a_transaction_begin_anew(store: LocalStore) -> None:
+    """Neither does one that follows a commit after which it might."""
+    read = load(store)
+    commit(read, Proposal("MERGE", [*moved(read).actions, Txn("app", 1)]))
+    known = replace(mark(read, {}).read, finds_same=lambda *_: True, app_ids=frozenset({"app"}))
+    error = conflicts(read, replace(mark(read, {"f": [2]}), read=known))
+    assert (type(error), error.followed) == (ConcurrentTransactionError, None)
 
 
 @pytest.mark.parametrize("follower", ["rows of the moved file", "an append", "its removal", "rows of another file"])
@@ -374,8 +414,7 @@ def test_what_comes_after_moved_rows_is_looked_at(store: LocalStore, follower: s
     else:
         commit(now, Proposal("DELETE", [files_of(now)["other"].removed(1)]))
     error = conflicts(read, mark(read, {"f": [2]}))
-    assert not isinstance(error, FilesMovedError)
-    assert error.parameters["version"] == 2
+    assert (error.parameters["version"], error.followed) == (2, None)
 
 
 def test_a_file_is_known_by_its_vector(store: LocalStore) -> None:
@@ -383,3 +422,16 @@ def test_a_file_is_known_by_its_vector(store: LocalStore) -> None:
     done = commit(read, mark(read, {"f": [1]})).snapshot
     assert file_key(files_of(done)["f"]) != file_key(files_of(read)["f"])
     assert gone(done, files_of(done)["f"].deletion_vector, "f") == [1]
+
+
+def test_a_marked_file_has_the_ids_that_it_was_given_meanwhile(tmp_path: Path) -> None:
+    """By a commit that begins to track rows: it names the file again, and moves nothing."""
+    store = create(tmp_path, "f", features=["rowTracking", "domainMetadata"])
+    read = load(store)
+    commit(read, Proposal("ROW TRACKING BACKFILL", [replace(files_of(read)["f"], data_change=False)], renames=True))
+    (named,) = actions(store, 1, "add")
+    assert named["baseRowId"] == 0
+    commit(read, mark(read, {"f": [2]}))
+    for kind in ("remove", "add"):
+        (action,) = actions(store, 2, kind)
+        assert (action["baseRowId"], action["defaultRowCommitVersion"]) == (0, 1)

@@ -24,11 +24,11 @@ from deltamerge.log.replay.files import FileSet, Mask, file_key
 from deltamerge.log.replay.segment import commit_name
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.formats.roaring import Positions, encode
-from deltamerge.protocol.table.actions import Action, AddFile
+from deltamerge.protocol.table.actions import Action, AddFile, DeletionVector
 from deltamerge.storage.local import LocalStore
 from tests.effort import ALL
 from tests.unit.log.building import load
-from tests.unit.log.marking import COUNTS, create, files_of, gone
+from tests.unit.log.marking import COUNTS, create, files_of, finding, gone
 
 HISTORIES, STEPS, OPEN, KEYS = (60 if ALL else 12), 40, 4, 16
 
@@ -63,7 +63,7 @@ class Statement:
 INSERTING = ("upsert", "upsert odd", "insert")
 KINDS = ("update", "update odd", "delete", "delete odd", *INSERTING, "move")
 # Of rows that match, these leave some as they are, and insert nothing for them.
-BY_FILES = ("upsert odd", "insert")
+LEAVING = ("upsert odd", "insert")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class History:
 
         actions += self._files(statement.name, made)
         known = frozenset(map(file_key, opened.values()))
-        reads = ReadSet(known, would_read, by_rows=statement.kind not in BY_FILES)
+        reads = ReadSet(known, would_read, would_find=self._finding(statement, read))
         updated = sum(mark.file.deletion_vector is not None for mark in marked)
         metrics = dict.fromkeys(COUNTS, updated)
         proposal = Proposal("MERGE", actions, reads, metrics=metrics, marked=tuple(marked), vector_counts=COUNTS)
@@ -159,9 +159,15 @@ class History:
         self.counts["joined"] += any(files[mark.file.path] != mark.file for mark in marked)
         assert sorted(self._rows(done.snapshot)) == sorted(self.serial[-1]), statement
 
+    def _finding(self, statement: Statement, read: Snapshot) -> Callable[[AddFile, DeletionVector], bool] | None:
+        if statement.kind not in LEAVING:
+            return lambda *_: False
+        keys = {path: [at for at, (key, _) in enumerate(rows) if key in statement.keys] for path, rows in self.contents.items()}
+        return finding(read, keys) if self.random.random() < 0.8 else None
+
     def _must_follow(self, begun: Begun) -> bool:
         """Whether only rows with other keys were changed since, by transactions of which all mark rows."""
-        if not begun.parts or not begun.proposal.read.by_rows:
+        if not begun.parts or begun.proposal.read.would_find is None:
             return False
         versions = range(begun.read.version + 1, len(self.serial))
         if any(self._left(version) for version in versions):
@@ -230,11 +236,11 @@ def no_overlap(real: Callable[..., MarkedFile]) -> Callable[..., MarkedFile]:
     return on_top
 
 
-def by_rows_always(real: Callable[..., Proposal]) -> Callable[..., Proposal]:
+def finding_nothing(real: Callable[..., Proposal]) -> Callable[..., Proposal]:
     """Joining although rows that match and stay as they are matter."""
 
     def joined(proposal: Proposal, *rest: object) -> Proposal:
-        return real(replace(proposal, read=replace(proposal.read, by_rows=True)), *rest)
+        return real(replace(proposal, read=replace(proposal.read, would_find=lambda *_: False)), *rest)
 
     return joined
 
@@ -249,7 +255,7 @@ def forgetting(real: Callable[..., MarkedFile]) -> Callable[..., MarkedFile]:
     [
         (join, "_on_top", no_overlap),
         (join, "_on_top", forgetting),
-        (transaction, "joined", by_rows_always),
+        (transaction, "joined", finding_nothing),
     ],
     ids=["same rows", "lost rows", "rows that match"],
 )
