@@ -6,7 +6,7 @@ from tests.mutants.base import Break
 
 _CONFLICTS = "log/commit/test_conflict.py log/commit/test_transaction.py"
 
-_JOIN = "log/commit/test_join.py log/commit/test_join_histories.py"
+_JOIN = "log/commit/test_join.py log/commit/test_join_histories.py log/commit/test_begin_anew.py"
 
 COMMIT = (
     Break(
@@ -307,6 +307,20 @@ COMMIT = (
         "vectors that are joined stay",
         "log/commit/transaction.py",
         "    delete_quietly(read, [name for name in written if name not in used])\n",
+        "",
+        _JOIN,
+    ),
+    Break(
+        "a transaction begins anew although rows have changed",
+        "log/commit/conflict.py",
+        "read.finds_same is not None and read.finds_same(winner, read.keys)",
+        "read.finds_same is not None",
+        _JOIN,
+    ),
+    Break(
+        "a transaction begins anew after any conflict",
+        "log/commit/conflict.py",
+        "    if not isinstance(error, _OF_DATA):\n        return False\n",
         "",
         _JOIN,
     ),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from deltamerge.errors import ConcurrentModificationError
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.dv_files import MarkedFile
-from deltamerge.log.commit.transaction import Proposal
+from deltamerge.log.commit.transaction import Proposal, commit
 from deltamerge.log.replay.files import FileSet, Mask, add_files, file_key
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.formats.roaring import encode
@@ -99,3 +102,36 @@ def finding(read: Snapshot, rows: Mapping[str, Iterable[int]]) -> Callable[[AddF
 def would_read(files: FileSet) -> Mask:
     """The files whose names don't begin with "o"."""
     return np.array([not path.startswith("o") for path in files.column("path").to_pylist()], np.bool_)
+
+
+def vector_files(root: Path) -> list[str]:
+    """The files of vectors that there are."""
+    return sorted(path.name for path in root.glob("deletion_vector_*.bin"))
+
+
+def conflicts(read: Snapshot, proposal: Proposal) -> ConcurrentModificationError:
+    """The conflict that a transaction ends with; it leaves nothing."""
+    root, before = Path(read.store.url), building.load(read.store)  # type: ignore[arg-type]
+    files = vector_files(root)
+    with pytest.raises(ConcurrentModificationError) as caught:
+        commit(read, proposal)
+    assert vector_files(root) == files
+    assert building.load(read.store).version == before.version  # type: ignore[arg-type]
+    return caught.value
+
+
+def rewritten(read: Snapshot) -> Proposal:
+    """A transaction that writes the file "f" again."""
+    file = files_of(read)["f"]
+    return Proposal("UPDATE", [file.removed(1), added("other")], mark(read, {}).read)
+
+
+def moved(read: Snapshot) -> Proposal:
+    """A transaction that moves the rows of the file "f" to another one."""
+    actions = [files_of(read)["f"].removed(1, data_change=False), replace(added("other"), data_change=False)]
+    return Proposal("OPTIMIZE", actions, ReadSet(mark(read, {}).read.keys))
+
+
+def removed(read: Snapshot) -> Proposal:
+    """A transaction that removes the file "f"."""
+    return Proposal("DELETE", [files_of(read)["f"].removed(1)], mark(read, {}).read)

@@ -14,44 +14,39 @@ import pytest
 from deltamerge.errors import (
     ConcurrentAppendError,
     ConcurrentDeleteReadError,
-    ConcurrentModificationError,
-    ConcurrentTransactionError,
     StorageError,
 )
 from deltamerge.log.commit import join
 from deltamerge.log.commit.conflict import FrameRead, ReadSet
 from deltamerge.log.commit.dv_files import MarkedFile, with_vector
 from deltamerge.log.commit.transaction import Proposal, commit
-from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.files import file_key
 from deltamerge.log.replay.segment import commit_name
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.formats.roaring import encode
-from deltamerge.protocol.table.actions import AddFile, CdcFile, DeletionVector, RemoveFile, Txn
+from deltamerge.protocol.table.actions import AddFile, CdcFile, DeletionVector, RemoveFile
 from deltamerge.protocol.table.deletion_vector import INLINE, z85_encode
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import load
-from tests.unit.log.marking import ROWS, added, create, deleted, files_of, gone, mark
+from tests.unit.log.marking import (
+    ROWS,
+    added,
+    conflicts,
+    create,
+    deleted,
+    files_of,
+    gone,
+    mark,
+    moved,
+    removed,
+    rewritten,
+    vector_files,
+)
 
 
 def actions(store: LocalStore, version: int, kind: str) -> list[dict[str, Any]]:
     lines = (json.loads(line) for line in store.read(commit_name(version)).splitlines())
     return [line[kind] for line in lines if kind in line]
-
-
-def vector_files(root: Path) -> list[str]:
-    return sorted(path.name for path in root.glob("deletion_vector_*.bin"))
-
-
-def conflicts(read: Snapshot, proposal: Proposal) -> ConcurrentModificationError:
-    """The conflict that a transaction ends with; it leaves nothing."""
-    root, before = Path(read.store.url), load(read.store)  # type: ignore[arg-type]
-    files = vector_files(root)
-    with pytest.raises(ConcurrentModificationError) as caught:
-        commit(read, proposal)
-    assert vector_files(root) == files
-    assert load(read.store).version == before.version  # type: ignore[arg-type]
-    return caught.value
 
 
 @pytest.fixture
@@ -181,20 +176,6 @@ def test_a_commit_that_calls_itself_blind_is_not_joined_with(tmp_path: Path) -> 
     text = store.read(commit_name(1)).replace(b'"isBlindAppend":false', b'"isBlindAppend":true')
     store.put(commit_name(1), text)
     assert type(conflicts(read, mark(read, {"f": [2]}))) is ConcurrentDeleteReadError
-
-
-def rewritten(read: Snapshot) -> Proposal:
-    file = files_of(read)["f"]
-    return Proposal("UPDATE", [file.removed(1), added("other")], mark(read, {}).read)
-
-
-def moved(read: Snapshot) -> Proposal:
-    actions = [files_of(read)["f"].removed(1, data_change=False), replace(added("other"), data_change=False)]
-    return Proposal("OPTIMIZE", actions, ReadSet(mark(read, {}).read.keys))
-
-
-def removed(read: Snapshot) -> Proposal:
-    return Proposal("DELETE", [files_of(read)["f"].removed(1)], mark(read, {}).read)
 
 
 @pytest.mark.parametrize("winner", [rewritten, moved, removed])
@@ -361,60 +342,6 @@ def test_a_store_that_fails_leaves_no_vector(store: LocalStore, tmp_path: Path, 
         commit(read, mark(read, {"f": [2]}))
     assert len(calls) == 2
     assert vector_files(tmp_path) == before
-
-
-def test_rows_that_were_only_moved_say_how_far_the_log_was_followed(store: LocalStore) -> None:
-    read = load(store)
-    commit(read, moved(read))
-    commit(load(store), Proposal("WRITE", [added("other")]))
-    error = conflicts(read, mark(read, {"f": [2]}))
-    assert type(error) is ConcurrentDeleteReadError
-    assert (error.parameters["version"], error.followed) == (1, 2)
-
-
-@pytest.mark.parametrize("same", [True, False])
-@pytest.mark.parametrize("winner", [rewritten, removed])
-def test_a_transaction_may_begin_anew_where_it_would_find_the_same_rows(
-    store: LocalStore, winner: Callable[[Snapshot], Proposal], same: bool
-) -> None:
-    read = load(store)
-    commit(read, winner(read))
-    asked: list[tuple[int, frozenset[str]]] = []
-
-    def finds_same(won: CommitFile, keys: frozenset[str]) -> bool:
-        asked.append((won.version, keys))
-        return same
-
-    mine = mark(read, {"f": [2]})
-    error = conflicts(read, replace(mine, read=replace(mine.read, finds_same=finds_same)))
-    assert error.followed == (1 if same else None)
-    assert asked == [(1, frozenset({"f", "g"}))]
-
-
-def test_other_conflicts_do_not_let_a_transaction_begin_anew(store: LocalStore) -> None:
-    """Neither does one that follows a commit after which it might."""
-    read = load(store)
-    commit(read, Proposal("MERGE", [*moved(read).actions, Txn("app", 1)]))
-    known = replace(mark(read, {}).read, finds_same=lambda *_: True, app_ids=frozenset({"app"}))
-    error = conflicts(read, replace(mark(read, {"f": [2]}), read=known))
-    assert (type(error), error.followed) == (ConcurrentTransactionError, None)
-
-
-@pytest.mark.parametrize("follower", ["rows of the moved file", "an append", "its removal", "rows of another file"])
-def test_what_comes_after_moved_rows_is_looked_at(store: LocalStore, follower: str) -> None:
-    """The transaction does not begin anew by itself where rows that it has read were changed, wherever they are."""
-    read = load(store)
-    now = commit(read, moved(read)).snapshot
-    if follower == "rows of the moved file":
-        commit(now, mark(now, {"other": [3]}))
-    elif follower == "rows of another file":
-        commit(now, mark(now, {"g": [3]}))
-    elif follower == "an append":
-        commit(now, Proposal("WRITE", [added("row")]))
-    else:
-        commit(now, Proposal("DELETE", [files_of(now)["other"].removed(1)]))
-    error = conflicts(read, mark(read, {"f": [2]}))
-    assert (error.parameters["version"], error.followed) == (2, None)
 
 
 def test_a_file_is_known_by_its_vector(store: LocalStore) -> None:
