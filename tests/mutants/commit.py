@@ -311,6 +311,20 @@ COMMIT = (
         _JOIN,
     ),
     Break(
+        "a transaction stands both before an append and behind who has read it",
+        "log/commit/transaction.py",
+        "not any(_would_read(read, append) for append in unseen)",
+        "True",
+        _JOIN,
+    ),
+    Break(
+        "rows are compared with those that a winner has left",
+        "log/commit/transaction.py",
+        "keeps_rows(read, winner, error)",
+        "keeps_rows(proposal.read, winner, error)",
+        _JOIN,
+    ),
+    Break(
         "a transaction begins anew although rows have changed",
         "log/commit/conflict.py",
         "read.finds_same is not None and read.finds_same(winner, read.keys)",

@@ -122,7 +122,7 @@ def _read_set(outcome: MergeOutcome, joins: bool) -> ReadSet:
         would_read=partial(would_read, work),
         app_ids=frozenset() if txn_id is None else frozenset([txn_id.application]),
         frame=resolved.spec.source_read,
-        would_find=None if not joins else partial(would_find, work) if leaves_matches else lambda *_: False,
+        would_find=partial(would_find, work, leaves_matches) if joins else None,
         finds_same=partial(finds_same, work) if joins and work.logical.rewrite_share else None,
     )
 

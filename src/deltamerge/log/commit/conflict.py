@@ -59,8 +59,8 @@ class ReadSet:
 
     `would_read` gives a mask over a FileSet; None means that nothing was read, so that nothing new could have been.
     `whole_table` says that the table was read without any predicate. `frame` is what frames have read, of which it has rows.
-    `would_find` says of a file that was read, and of another vector of it, whether this deletes in addition a row that the
-    transaction has found and left as it is, so that without the row it may do otherwise; None where nothing is known of rows.
+    `would_find` says of a file that was read, and of another vector of it, whether this deletes in addition a row without which
+    the transaction may do otherwise, as it has found the row and left it as it is; None where nothing is known of rows.
     `finds_same` says of a commit, and of the files that were read, whether the transaction would find the same rows after it.
     """
 
@@ -132,7 +132,7 @@ def check_conflict(
 _OF_DATA = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
 
 
-def only_moves(read: ReadSet, winner: CommitFile, error: ConcurrentModificationError) -> bool:
+def keeps_rows(read: ReadSet, winner: CommitFile, error: ConcurrentModificationError) -> bool:
     """Whether a winner that a transaction can't follow has left all rows that it looks for as they are, in other files maybe."""
     if not isinstance(error, _OF_DATA):
         return False

@@ -24,12 +24,13 @@ from deltamerge.errors import (
     UnsupportedTableError,
 )
 from deltamerge.log.commit.attempt import commit_bytes
-from deltamerge.log.commit.conflict import Isolation, check_conflict, having_read, only_moves, sees_appends
+from deltamerge.log.commit.conflict import Isolation, ReadSet, check_conflict, having_read, keeps_rows, sees_appends
 from deltamerge.log.commit.dv_files import placed
 from deltamerge.log.commit.join import ReadVector, joined, vector_reader
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.unread import check_frame
-from deltamerge.log.replay.commit_file import parse_commit, read_commit
+from deltamerge.log.replay.commit_file import CommitFile, parse_commit, read_commit
+from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
@@ -167,9 +168,16 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> ObjectInfo | None:
 def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation, read_vector: ReadVector) -> tuple[Snapshot, Proposal]:
     """The newest snapshot, every commit on the way checked for conflicts with the proposal, and the proposal as it follows it."""
     moved: ConcurrentModificationError | None = None
+    unseen: list[CommitFile] = []
     for info in commits_after(current.store, current.version):
         winner = read_commit(current.store, info)
-        proposal = joined(proposal, winner, read_vector)
+        read, sees = proposal.read, sees_appends(isolation, winner, proposal.has(Metadata))
+        follower = joined(proposal, winner, read_vector)
+        # Once joined it comes after the winner, and can't come before an append that it has not seen and the winner has.
+        if follower is not proposal and not any(_would_read(read, append) for append in unseen):
+            proposal = follower
+        if winner.data_change and not sees:
+            unseen.append(winner)
         try:
             check_conflict(
                 proposal.read,
@@ -184,11 +192,11 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation, read_ve
                 domains=proposal.domains,
             )
         except ConcurrentModificationError as error:
-            if not only_moves(proposal.read, winner, error):
+            if not keeps_rows(read, winner, error):
                 raise
             # Whether the transaction may begin anew is up to the commits that follow.
             moved, proposal = moved or error, replace(proposal, read=having_read(proposal.read, winner))
-        check_frame(proposal.read.frame, winner, current, sees_appends(isolation, winner, proposal.has(Metadata)))
+        check_frame(proposal.read.frame, winner, current, sees)
         current, proposal = current.advance(winner), proposal.after(winner)
         if winner.protocol is not None:
             check_writable(current.protocol, current.metadata, current.store.url)
@@ -196,6 +204,10 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation, read_ve
         moved.followed = current.version
         raise moved
     return current, proposal
+
+
+def _would_read(read: ReadSet, winner: CommitFile) -> bool:
+    return bool(winner.adds.num_rows) and read.would_read is not None and bool(read.would_read(FileSet.of(winner.adds)).any())
 
 
 def _unknown(current: Snapshot, error: StorageError) -> CommitStateUnknownError:

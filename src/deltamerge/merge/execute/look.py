@@ -25,6 +25,7 @@ from deltamerge.merge.execute.work import Work
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.actions import AddFile, DeletionVector
 from deltamerge.protocol.values.plain import plain_rows
+from deltamerge.spark.expressions.time import asks_unseen
 from deltamerge.spark.session.jobs import in_process
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.stages.target import file_tasks, vector_at
@@ -46,20 +47,36 @@ def would_read(work: Work, files: FileSet) -> Mask:
     return may
 
 
-def would_find(work: Work, file: AddFile, after: DeletionVector) -> bool:
-    """Whether the merge has found one of the rows of a file that it has read which are deleted `after`, and were not before."""
+def would_find(work: Work, leaves_matches: bool, file: AddFile, after: DeletionVector) -> bool:
+    """Whether the merge may do otherwise without those rows of a file which are deleted `after`, and were not when it read them.
+
+    It may if it leaves rows that match as they are, and has found one of these.
+    """
+    if _reads_more(work):
+        return True
+    if not leaves_matches:
+        return False
     found = _looked(work, table_of([file.to_json()["add"]], FILE_SCHEMA), _NO_COLUMN, _any_rows, after)
     return found is None or found[0]
 
 
 def finds_same(work: Work, winner: CommitFile, keys: frozenset[str]) -> bool:
     """Whether the merge, which has read the files of `keys`, would find the same rows after a commit as before it."""
+    if _reads_more(work):
+        return False
     read = pa.array([key in keys for key in file_keys(winner.removes).to_pylist()], pa.bool_())
     before, added = _as_files(winner.removes.filter(read)), FileSet.of(winner.adds)
     if before is None:
         return False
     rows = _rows(work, before)
     return rows is not None and rows == _rows(work, added.select(work.files.would_read(added)))
+
+
+def _reads_more(work: Work) -> bool:
+    """Whether an expression may read rows that the merge doesn't look for."""
+    resolved = work.logical.resolved
+    conditions = [resolved.spec.condition, *(clause.condition for clause in resolved.clauses if clause.condition is not None)]
+    return any(map(asks_unseen, (*conditions, *(value.value for clause in resolved.clauses for value in clause.values))))
 
 
 def _rows(work: Work, files: pa.Table) -> Counter[str] | None:
@@ -121,6 +138,6 @@ def _looked(
 
         with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
             return list(pool.map(found_in, tasks))
-    except DeltaMergeError as error:
+    except (DeltaMergeError, pa.ArrowException, OSError) as error:
         log.info("what another transaction did to %s could not be looked at: %s", snapshot.store.url, error)
         return None

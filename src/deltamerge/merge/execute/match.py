@@ -95,8 +95,10 @@ def search_spec(work: Work, columns: StructType) -> ScanSpec | None:
     All that it may change or match are found: those for which a condition about the target alone is true, or with a key of the
     source, or that a NOT MATCHED BY SOURCE clause may change.
     """
-    files, condition = work.files, work.logical.target_condition
+    files, condition, others = work.files, work.logical.target_condition, work.logical.by_source
     if condition is None and files.lookup is None:
+        return None
+    if condition is not None and others is not None:  # rows for which it is not true may change, too
         return None
     needed = names_in(condition) if condition is not None else files.lookup.columns if files.lookup is not None else ()
     schema = files.snapshot.schema
@@ -104,7 +106,7 @@ def search_spec(work: Work, columns: StructType) -> ScanSpec | None:
     padded = pads_chars(work.spark, schema)
     if condition is not None:
         return replace(scan_spec(files.snapshot, schema, None, padded=padded), condition=condition)
-    return scan_spec(files.snapshot, schema, files.lookup, with_key_ids=True, others=work.logical.by_source, padded=padded)
+    return scan_spec(files.snapshot, schema, files.lookup, with_key_ids=True, others=others, padded=padded)
 
 
 def _true_for(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | NotThisWay:

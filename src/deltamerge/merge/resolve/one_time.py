@@ -17,11 +17,11 @@ from deltamerge.spark.expressions.expression import Expression, from_user, tells
 from deltamerge.spark.expressions.own_functions import own_functions
 from deltamerge.spark.expressions.time import (
     Clock,
+    asks_unseen,
     empty_like,
     first_asking,
     frame_asks_time,
     may_ask_time,
-    may_hide_time,
     own_clocks,
     time_of,
 )
@@ -44,7 +44,7 @@ def with_own_time(spark: Session, resolved: ResolvedMerge) -> ResolvedMerge:
     """The merge with its clauses at Spark's time, so that Arrow can evaluate them; as it is where they can't all have it."""
     asking = [expression for expression in _expressions(resolved) if may_ask_time(expression)]
     clauses = [expression for clause in resolved.clauses for expression in _of_clause(clause)]
-    if not any(map(tells_time, clauses)) or any(map(may_hide_time, asking)) or frame_asks_time(resolved.spec.source):
+    if not any(map(tells_time, clauses)) or any(map(asks_unseen, asking)) or frame_asks_time(resolved.spec.source):
         return resolved
     now = time_of(spark)
     timed = resolved if now is None else at_time(spark, resolved, *now)

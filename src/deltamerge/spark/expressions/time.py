@@ -95,11 +95,11 @@ def may_ask_time(expression: Expression) -> bool:
     parts = name_parts(expression.tree)
     if parts and CLOCKS.isdisjoint(part.lower() for part in parts):
         return False
-    return may_hide_time(expression) or tells_time(expression)
+    return asks_unseen(expression) or tells_time(expression)
 
 
-def may_hide_time(expression: Expression) -> bool:
-    """Whether an expression may ask for the time where it can't be seen: within a function or a view of the session."""
+def asks_unseen(expression: Expression) -> bool:
+    """Whether an expression may ask for the time, or read tables, where it can't be seen: within a function or a query."""
     called = called_in(expression.text)
     return called is None or not called <= _known() or has_subquery(expression.tree, expression.text)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from deltamerge.errors import ConcurrentDeleteReadError, ConcurrentTransactionError
+from deltamerge.errors import ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentTransactionError
 from deltamerge.log.commit.transaction import Proposal, commit
 from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.table.actions import Txn
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import load
-from tests.unit.log.marking import added, conflicts, create, files_of, mark, moved, removed, rewritten
+from tests.unit.log.marking import added, conflicts, create, deleted, files_of, mark, moved, removed, rewritten
 
 
 @pytest.fixture
@@ -49,6 +49,35 @@ def test_a_transaction_may_begin_anew_where_it_would_find_the_same_rows(
     error = conflicts(read, replace(mine, read=replace(mine.read, finds_same=finds_same)))
     assert error.followed == (1 if same else None)
     assert asked == [(1, frozenset({"f", "g"}))]
+
+
+def test_rows_are_compared_with_those_of_the_files_as_they_were_read(store: LocalStore) -> None:
+    """Also where the winner has marked rows of one of them, and the transaction follows it there."""
+    read = load(store)
+    commit(read, mark(read, {"g": [1]}, files_of(read)["f"].removed(1), added("other")))
+    asked: list[frozenset[str]] = []
+
+    def finds_same(_: CommitFile, keys: frozenset[str]) -> bool:
+        asked.append(keys)
+        return True
+
+    mine = mark(read, {"f": [2], "g": [2]})
+    conflicts(read, replace(mine, read=replace(mine.read, finds_same=finds_same)))
+    assert asked == [mine.read.keys]
+
+
+@pytest.mark.parametrize("name", ["row", "other"])
+def test_no_transaction_stands_before_an_append_and_behind_one_that_has_read_it(tmp_path: Path, name: str) -> None:
+    """It has not seen the append, as WriteSerializable lets it, unless the append is nothing to it."""
+    store = create(tmp_path, "f", delta_isolationLevel="WriteSerializable")
+    read = load(store)
+    appended = commit(read, Proposal("WRITE", [added(name)])).snapshot
+    commit(appended, mark(appended, {"f": [1]}))
+    mine = mark(read, {"f": [2]})
+    if name == "other":
+        assert deleted(commit(read, mine).snapshot) == {"f": [1, 2], "other": []}
+    else:
+        assert type(conflicts(read, mine)) is ConcurrentAppendError
 
 
 def test_other_conflicts_do_not_let_a_transaction_begin_anew(store: LocalStore) -> None:
