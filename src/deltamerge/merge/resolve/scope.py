@@ -187,6 +187,9 @@ class Scope:
 
     def _references(self, node: exp.Expression | None) -> list[Reference] | None:
         """Every column that a tree uses; None when that can't be said for sure."""
+        if isinstance(node, exp.Column):
+            column = self.reference(node)
+            return None if column is None else [column]
         if node is None or node.find(exp.Placeholder, exp.Star, exp.Subquery, exp.Select, exp.Lambda) is not None:
             return None
         found = [self.reference(name) for name in _outermost_names(node)]

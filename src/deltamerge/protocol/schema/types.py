@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Union
 
 import pyarrow as pa
@@ -39,6 +39,12 @@ _ARROW = {
 }
 
 
+@lru_cache(maxsize=256)
+def _precision_and_scale(name: str) -> tuple[int, int] | None:
+    found = _DECIMAL.fullmatch(name)
+    return (int(found[1]), int(found[2])) if found else None
+
+
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
     """A type without fields, by its Delta name: `long`, `decimal(10,2)`, `timestamp_ntz`, ..."""
@@ -48,8 +54,7 @@ class PrimitiveType:
     @property
     def decimal(self) -> tuple[int, int] | None:
         """(precision, scale) of a decimal, None for any other type."""
-        found = _DECIMAL.fullmatch(self.name)
-        return (int(found[1]), int(found[2])) if found else None
+        return _precision_and_scale(self.name)
 
     def __str__(self) -> str:
         return self.name

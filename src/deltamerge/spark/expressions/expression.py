@@ -117,6 +117,8 @@ def _tree_names(tree: exp.Expression | None) -> tuple[tuple[str, ...], ...]:
 
 def tells_time(expression: Expression) -> bool:
     """Whether the expression may ask for the time of the statement; True when in doubt."""
+    if expression.type is not None:  # a column that is there
+        return False
     words = None if expression.tree is None else words_of(expression.text)
     return not expression.has_time and (words is None or not CLOCKS.isdisjoint(words))
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import cast
 
 from pyspark.errors import ParseException, PySparkException
@@ -17,7 +18,15 @@ from pyspark.sql.types import _parse_datatype_json_value
 
 from deltamerge.errors import ParseError, UnsupportedTableError
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
-from deltamerge.protocol.schema.types import DataType, StructField, StructType, changed_fields, parse_schema, type_value
+from deltamerge.protocol.schema.types import (
+    DataType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    changed_fields,
+    parse_schema,
+    type_value,
+)
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.pyspark.older import condition_of, refuse_older, struct_of
 from deltamerge.spark.pyspark.quiet import quietly
@@ -151,6 +160,14 @@ def nullable_type(type: SparkType) -> SparkType:
 
 def spark_type(type: DataType) -> SparkType:
     """The Spark type of a Delta type."""
+    return _primitive(type) if isinstance(type, PrimitiveType) else _of_any(type)
+
+
+def _of_any(type: DataType) -> SparkType:
     with _known_types():
         found: SparkType = _parse_datatype_json_value(type_value(type))
     return found
+
+
+# A merge of a thousand columns asks some ten thousand times.
+_primitive = lru_cache(maxsize=256)(_of_any)
