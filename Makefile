@@ -20,7 +20,7 @@ DOCS   = .venv/docs
 DBT    = .venv/dbt
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs clean java
+.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs sbom clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -139,6 +139,16 @@ $(DBT)/.ready: pyproject.toml Makefile $(shell find integrations/dbt -path '*/te
 	$(DBT)/bin/python -m pip install --quiet --disable-pip-version-check -c integrations/dbt/constraints.txt \
 	  "pyspark==$(PYSPARK)" pytest pytest-timeout -e . ./integrations/dbt
 	@touch $@
+
+# What an installation of the wheel with its extras has, as CycloneDX: dist/deltamerge.cdx.json.
+sbom: pyproject.toml constraints.txt
+	rm -rf .venv/sbom && $(PYTHON) -m venv .venv/sbom && $(PYTHON) -m venv .venv/sbom-tool
+	.venv/sbom/bin/python $(PIP) "pyspark==$(PYSPARK)" '.[cli,connect,pyspark]'
+	.venv/sbom/bin/python -m pip --quiet uninstall --yes pip setuptools
+	.venv/sbom-tool/bin/python $(PIP) cyclonedx-bom
+	mkdir -p dist
+	.venv/sbom-tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/deltamerge.cdx.json .venv/sbom/bin/python
 
 # The hashes of all files of what constraints.txt pins, for whoever changes it.
 hashes: pyproject.toml constraints.txt
