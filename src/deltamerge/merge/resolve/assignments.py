@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind
-from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructField, StructType, is_void
+from deltamerge.protocol.schema.types import DataType, StructField, StructType
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.spark.expressions.expression import Expression, from_name, from_user, null
 from deltamerge.spark.expressions.refused.unresolved import Sight, unresolved
@@ -69,8 +69,8 @@ def _from_source(field: StructField, clause: Clause, scope: Scope) -> Expression
     found = scope.source.find(field.name, scope.case_sensitive)
     if found is None:
         raise unresolved(quoted(field.name), clause_name(clause), sight(scope, ClauseKind.NOT_MATCHED), hint=_STAR_HINT)
-    known = isinstance(found.type, PrimitiveType) and not is_void(found.type) and not scope.is_repeated("source", found.name)
-    return from_name(scope.source_alias, found.name, type=spark_type(found.type) if known else None)
+    type = scope.plain_type("source", found.name)
+    return from_name(scope.source_alias, found.name, type=None if type is None else spark_type(type))
 
 
 def _path(name: str, clause: Clause, scope: Scope, evolves: bool) -> Path:

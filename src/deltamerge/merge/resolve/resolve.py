@@ -5,7 +5,7 @@ Spark's own analyzer resolves names and types; no job runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -42,7 +42,7 @@ from deltamerge.spark.expressions.analysis import Check, empty_frame, placed, ty
 from deltamerge.spark.expressions.binding import Named, named
 from deltamerge.spark.expressions.casts import check_casts, keeping, lacks_fields, with_fields
 from deltamerge.spark.expressions.constraints import check_constraints, columns_in
-from deltamerge.spark.expressions.expression import Expression, as_condition, from_name, null
+from deltamerge.spark.expressions.expression import Expression, as_condition, from_name, is_qualified_name, null
 from deltamerge.spark.expressions.metadata_sql import check_metadata_sql
 from deltamerge.spark.expressions.queries import asking
 from deltamerge.spark.expressions.sized_texts import fitted
@@ -225,7 +225,8 @@ def _completed(clause: Clause, given: Sequence[Given], scope: Scope, schema: Str
     """
     if clause.action is Action.DELETE:
         return _Planned(())
-    values = [_spelled(value, clause, scope, schema) for value in given]
+    sees = scope.of(clause.kind)
+    values = [replace(value, value=_of_known_type(value.value, sees)) for value in _spelled(given, clause, scope, schema)]
     check_distinct(clause, values)
     named = {value.path[0] for value in values}
     generated = frozenset(name for name, _ in required.generated)
@@ -250,11 +251,23 @@ def _numbered(clause: Clause, values: Sequence[Given], schema: StructType) -> fr
     return frozenset(identity.name for identity in unnamed(identities, [value.path[0] for value in values]))
 
 
-def _spelled(value: Given, clause: Clause, scope: Scope, schema: StructType) -> Given:
-    path = path_in(schema, value.path, scope.case_sensitive)
-    if path is None:
-        raise _unmergeable(".".join(value.path), clause, schema)
-    return replace(value, path=path)
+def _spelled(given: Iterable[Given], clause: Clause, scope: Scope, schema: StructType) -> Iterator[Given]:
+    for value in given:
+        path = path_in(schema, value.path, scope.case_sensitive)
+        if path is None:
+            raise _unmergeable(".".join(value.path), clause, schema)
+        yield replace(value, path=path)
+
+
+def _of_known_type(expression: Expression, scope: Scope) -> Expression:
+    """The expression with its type where it is surely a column of one side by its alias: Spark need not be asked."""
+    if expression.type is not None or not is_qualified_name(expression):
+        return expression
+    found = scope.reference(expression.tree)
+    if found is None or len(found.path) > 1:
+        return expression
+    type = scope.plain_type(found.side, found.path[0])
+    return expression if type is None else replace(expression, type=spark_type(type))
 
 
 def _unmergeable(name: str, clause: Clause, schema: StructType) -> AnalysisError:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.statement.clauses import ClauseKind
-from deltamerge.protocol.schema.types import StructType
+from deltamerge.protocol.schema.types import PrimitiveType, StructType, is_void
 from deltamerge.spark.expressions.analysis import NAMES_WANTED
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.expressions.time import Clock
@@ -156,6 +156,13 @@ class Scope:
     def is_repeated(self, side: str, name: str) -> bool:
         """Whether several columns of a side go by this name."""
         return self._counts[side][self._key(name)] > 1
+
+    def plain_type(self, side: Literal["target", "source"], name: str) -> PrimitiveType | None:
+        """The type of the one column of a side that has exactly this name, where it has neither fields nor a collation."""
+        field = (self.target if side == "target" else self.source).find(name, case_sensitive=True)
+        if field is None or not isinstance(field.type, PrimitiveType) or is_void(field.type) or self.is_repeated(side, name):
+            return None
+        return None if "__COLLATIONS" in field.metadata else field.type
 
     @cached_property
     def _counts(self) -> dict[str, Counter[str]]:

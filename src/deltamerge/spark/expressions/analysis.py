@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema.types import StructType, arrow_schema
-from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.expressions.expression import Expression, is_qualified_name
 from deltamerge.spark.expressions.refused.column_types import column_types
 from deltamerge.spark.expressions.refused.suggestions import close_functions, close_tables
 from deltamerge.spark.expressions.refused.unresolved import Sight, hint_of_hidden, unresolved
@@ -67,7 +67,8 @@ def parsed(value: Any, read: Callable[[Any], Expression]) -> Expression:
     try:
         with quietly():
             found = read(value)
-            found.column  # noqa: B018 - classic Spark parses it here
+            if not is_qualified_name(found):
+                found.column  # noqa: B018 - classic Spark parses it here, if `read` has not
             return found
     except ParseException as error:
         raise syntax_error(str(value), error) from error

@@ -6,6 +6,7 @@ it surely makes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +22,8 @@ from deltamerge.spark.sql.clock import CLOCKS
 from deltamerge.spark.sql.names import dotted_names
 from deltamerge.spark.sql.seen import seen
 from deltamerge.spark.sql.text import enclosed, identifiers_in, name_parts, qualifiers_of, unseen_words, words_of
+
+_QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -58,21 +61,28 @@ class Expression:
 
 
 def from_user(value: str | Column) -> Expression:
-    """The expression of an SQL text or a Column. Raises TypeError for anything else."""
+    """The expression of an SQL text or a Column. Raises TypeError for anything else, on classic Spark ParseException."""
     if isinstance(value, str):
         tree = seen(value)
         words = words_of(value)
         if tree is None or tree.find(exp.Star) is not None:
             words = None
-        column = F.expr(value)
         names = dotted_names(value)
-        return Expression(lambda: column, value, tree, words, qualifiers_of(value), unseen_words(tree), names)
+        found = Expression(lambda: F.expr(value), value, tree, words, qualifiers_of(value), unseen_words(tree), names)
+        if not is_qualified_name(found):
+            found.column  # noqa: B018 - classic Spark parses it here
+        return found
     if isinstance(value, Column):
         tree = tree_of(value, seen)
         names = _tree_names(tree)
         qualifiers = tuple(dict.fromkeys(part for name in names for part in name[:-1]))
         return Expression(lambda: value, column_text(value), tree, _tree_words(tree), qualifiers, unseen_words(tree), names)
     raise TypeError(f"an expression must be a string or a Column, not {type(value).__name__}")
+
+
+def is_qualified_name(expression: Expression) -> bool:
+    """Whether an expression is surely a name with its qualifier, which Spark need not parse to tell."""
+    return isinstance(expression.tree, exp.Column) and _QUALIFIED_NAME.fullmatch(expression.text) is not None
 
 
 def from_clause(text: str) -> Expression:

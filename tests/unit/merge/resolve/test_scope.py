@@ -9,7 +9,7 @@ import pytest
 from deltamerge.errors import AnalysisError
 from deltamerge.merge.resolve.scope import Reference, Scope, conjuncts
 from deltamerge.merge.statement.clauses import ClauseKind
-from deltamerge.protocol.schema.types import StructType
+from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType
 from tests.unit.merge.merges import expression, scope_of, struct, tree
 
 TARGET = struct(Id="long", name="string", person=struct(age="integer"), s=struct(only="long"), **{"a.b": "long", "o`o": "long"})
@@ -219,3 +219,23 @@ def test_each_kind_of_clause_sees_its_own_rows() -> None:
     scope = scope_of(TARGET, SOURCE)
     seen = [(of.target.names, of.source.names) for of in map(scope.of, ClauseKind)]
     assert seen == [(TARGET.names, SOURCE.names), ([], SOURCE.names), (TARGET.names, [])]
+
+
+@pytest.mark.parametrize(
+    ("side", "name", "type"),
+    [
+        ("source", "price", "double"),
+        ("target", "Id", "long"),
+        ("target", "id", None),
+        ("source", "u", None),
+        ("source", "nothing", None),
+        ("source", "empty", None),
+        ("source", "said", None),
+        ("source", "Twice", None),
+    ],
+)
+def test_the_type_of_a_column_is_known_where_spark_would_say_nothing_else(side: str, name: str, type: str | None) -> None:
+    said = StructField("said", PrimitiveType("string"), True, {"__COLLATIONS": {"said": "icu.UNICODE_CI"}})
+    fields = (*SOURCE.fields, *struct(empty="void", Twice="long", twice="long").fields, said)
+    found = scope_of(TARGET, StructType(fields)).plain_type(side, name)  # type: ignore[arg-type]
+    assert found == (None if type is None else PrimitiveType(type))
