@@ -14,6 +14,8 @@ from deltamerge.exceptions import catchable
 from deltamerge.log.feed.range import FeedBounds
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.spark.read.feed import changes_frame
+from deltamerge.spark.read.hidden_frames import knowing_frame
+from deltamerge.spark.read.metadata import metadata_frame
 from deltamerge.spark.read.snapshot import newest_frame, travelled_frame
 from deltamerge.spark.read.travel import several_times
 from deltamerge.spark.session.settings import time_zone
@@ -28,19 +30,25 @@ def read(
     version: int | None = None,
     timestamp: datetime | str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    *,
+    metadata: bool = False,
 ) -> DataFrame:
     """The Delta table at `path` as a lazy DataFrame: its newest version, the given one, or the newest at a time.
 
     A time without zone is in the session's time zone. `storage_options` are credentials and endpoint of an object store
     (`aws_access_key_id`, `fs.s3a.access.key`, ...); what they leave out comes from the session's settings, then from the
     environment. Raises an AnalysisException when there is no table, no such version, or none at that time.
+
+    With `metadata` the column `_metadata` is one of the table's: the file of each row (`file_path`, `file_name`, ..), its place
+    there, and its `row_id` and `row_commit_version` where the table tracks rows.
     """
     check_session(spark)
     if version is not None and timestamp is not None:
         raise several_times()
     time = None if timestamp is None else milliseconds(timestamp, time_zone(spark))
     snapshot = open_table(spark, path, storage_options).snapshot(version, time)
-    return newest_frame(spark, snapshot) if version is None and time is None else travelled_frame(spark, snapshot)
+    frame_of = newest_frame if version is None and time is None else travelled_frame
+    return frame_of(spark, snapshot, metadata_frame) if metadata else knowing_frame(spark, snapshot, frame_of, catchable)
 
 
 @catchable

@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from deltamerge.errors import AnalysisError, InvalidArgumentError, UnsupportedTableError
+from deltamerge.exceptions import catchable
 from deltamerge.log.feed.range import FeedBounds
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.spark.read.feed import changes_frame
+from deltamerge.spark.read.hidden_frames import knowing_frame
+from deltamerge.spark.read.metadata import metadata_frame
 from deltamerge.spark.read.travel import frame_of, marked, snapshot_of, version_number
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
@@ -20,9 +23,13 @@ from deltamerge.spark.session.storage import open_table
 
 VERSION, TIMESTAMP = "versionasof", "timestampasof"
 FEED = ("readchangefeed", "readchangedata")
+SHOWS_METADATA = "metadata"
 _STORES = ("fs.", "dfs.")
 _BOUNDS = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
-_NAMES = {name.lower(): name for name in ("versionAsOf", "timestampAsOf", "readChangeFeed", "readChangeData", *_BOUNDS, "path")}
+_NAMES = {
+    name.lower(): name
+    for name in ("versionAsOf", "timestampAsOf", "readChangeFeed", "readChangeData", *_BOUNDS, "path", SHOWS_METADATA)
+}
 _ALIKE = 0.75
 
 log = logging.getLogger("deltamerge.activation")
@@ -33,7 +40,7 @@ Options = Mapping[str, str]
 
 def asks_of_delta(options: Options) -> bool:
     """Whether options are among those that decide what is read of a Delta table."""
-    return not options.keys().isdisjoint((VERSION, TIMESTAMP, *FEED))
+    return not options.keys().isdisjoint((VERSION, TIMESTAMP, *FEED, SHOWS_METADATA))
 
 
 def path_of(given: str | Sequence[str] | None, options: Options) -> str:
@@ -98,7 +105,11 @@ def delta_frame(spark: Session, path: str, options: Options) -> Frame:
             hint="Leave out versionAsOf or timestampAsOf.",
         )
     version, time = version_number(options.get(VERSION)), _time(options, TIMESTAMP, zone)
-    return frame_of(spark, path, snapshot_of(spark, path, version, time, stores), travels)
+    snapshot = snapshot_of(spark, path, version, time, stores)
+    shows = _truth(options, SHOWS_METADATA)
+    if shows:
+        return frame_of(spark, path, snapshot, travels, metadata_frame)
+    return knowing_frame(spark, snapshot, lambda spark, found, rows: frame_of(spark, path, found, travels, rows), catchable)
 
 
 def _check_names(options: Options) -> None:

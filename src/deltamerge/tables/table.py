@@ -31,6 +31,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.read.catalog import table_named
+from deltamerge.spark.read.hidden_frames import knowing_frame
 from deltamerge.spark.read.snapshot import newest_frame
 from deltamerge.spark.session.rows import rows_frame
 from deltamerge.spark.session.settings import time_zone
@@ -161,7 +162,7 @@ class DeltaTable(Shown):
     @catchable
     def toDF(self) -> DataFrame:
         """The newest version as a lazy DataFrame."""
-        frame = newest_frame(self._spark, self._log.snapshot())
+        frame = knowing_frame(self._spark, self._log.snapshot(), newest_frame, catchable)
         name = self._alias or "".join(self._name[-1:])
         return frame.alias(name) if name else frame
 

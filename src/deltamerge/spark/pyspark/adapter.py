@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from deltamerge.errors import DeltaMergeError
 from deltamerge.spark.plans.aliases import plan_aliases
+from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.plans.text import analyzed, explained_bytes, may_grow, optimized_plan, scans_files
 from deltamerge.spark.plans.trees import Read
 from deltamerge.spark.pyspark import nodes, older
@@ -32,6 +33,8 @@ from deltamerge.spark.pyspark.connect import (
     plan_name,
     plan_numbers,
     sql_text,
+    star_counts,
+    star_of,
 )
 from deltamerge.spark.pyspark.nodes import java_list
 
@@ -105,6 +108,18 @@ def hadoop_settings(spark: SparkSession, names: Iterable[str], pattern: str | No
     except Exception:
         return {}
     return {name: str(value) for name, value in found.items() if value}
+
+
+def input_files(frame: DataFrame) -> list[str]:
+    """The files that a frame reads, as Spark names them."""
+    hidden: Any = frame
+    if not is_connect(frame.sparkSession):
+        try:
+            names = str(hidden._sc._jvm.java.lang.String.join("\n", hidden._jdf.inputFiles()))  # one call in place of one a file
+            return names.split("\n") if names else []
+        except Exception:
+            return list(frame.inputFiles())
+    return list(frame.inputFiles())
 
 
 def estimated_bytes(frame: DataFrame) -> int | None:
@@ -251,6 +266,47 @@ def with_names(column: Column, frame: DataFrame, rename: Rename, reword: Reword)
         return _reworded(sql_text(part) if connect else _nodes.part_sql(part), reword)
 
     return _mapped(column, frame.sparkSession, visit)
+
+
+def rebound(column: Column, frames: Sequence[tuple[DataFrame, DataFrame]]) -> Column:
+    """The Column with each column that is bound to the first of two frames bound to the second one's of this name.
+
+    It stays as it is where it can't be taken apart.
+    """
+    if not frames:
+        return column
+    spark = frames[0][0].sparkSession
+    connect = is_connect(spark)
+    others: dict[Any, DataFrame] = {}
+    for frame, other in frames:
+        others |= {mark: other for mark in bound_columns(frame) if mark not in others}
+
+    def visit(part: Any) -> Any:
+        found = column_name(part) if connect else _nodes.part_name(part)
+        if found is None or found[0] not in others:
+            return None
+        return _parts(others[found[0]][".".join(map(quoted, found[1]))])
+
+    found = _mapped(column, spark, visit)
+    return column if found is None else found
+
+
+def with_stars(column: Column, spark: SparkSession, name: str, without: Callable[[str, str], str]) -> Column:
+    """The Column whose stars leave the column of a name out, but for those that count rows; `without` does so for SQL texts.
+
+    It stays as it is where it can't be taken apart.
+    """
+    connect = is_connect(spark)
+
+    def visit(part: Any) -> Any:
+        if star_counts(part) if connect else _nodes.star_counts(part):
+            return part
+        star = star_of(part) if connect else _nodes.star_of(part)
+        text = sql_text(part) if connect else _nodes.part_sql(part)
+        return _reworded(star or text, lambda text: without(text, name))
+
+    found = _mapped(column, spark, visit) if "*" in str(column) or "star" in str(column) else column
+    return column if found is None else found
 
 
 def with_texts(column: Column, spark: SparkSession, changed: Reword) -> Column | None:

@@ -84,6 +84,21 @@ def sql_text(part: Any) -> str | None:
     return str(part._expr) if type(part).__name__ == "SQLExpression" else None
 
 
+def star_of(part: Any) -> str | None:
+    """The SQL text of the star that an expression is."""
+    if type(part).__name__ != "UnresolvedStar":
+        return None
+    target = part._unparsed_target
+    return f"{target.removesuffix('.*')}.*" if target else "*"
+
+
+def star_counts(part: Any) -> bool:
+    """Whether an expression counts rows by a star."""
+    if type(part).__name__ != "UnresolvedFunction" or part._name.lower() != "count":
+        return False
+    return not part._is_distinct and [star_of(argument) for argument in part._args] == ["*"]
+
+
 def expression_text(part: Any) -> str | None:
     """An expression as SQL text: where it is such a text, a name of one word, or a function of no argument or a whole number."""
     kind = type(part).__name__

@@ -34,6 +34,21 @@ def part_sql(node: Any) -> str | None:
     return str(node.expression()) if node.getClass().getSimpleName() == "SqlExpression" else None
 
 
+def star_of(node: Any) -> str | None:
+    """The SQL text of the star that a node is."""
+    if node.getClass().getSimpleName() != "UnresolvedStar":
+        return None
+    target = node.unparsedTarget()
+    return f"{target.get().removesuffix('.*')}.*" if target.isDefined() else "*"
+
+
+def star_counts(node: Any) -> bool:
+    """Whether a node counts rows by a star."""
+    if node.getClass().getSimpleName() != "UnresolvedFunction" or str(node.functionName()).lower() != "count":
+        return False
+    return not node.isDistinct() and [star_of(argument) for argument in java_list(node.arguments())] == ["*"]
+
+
 def part_text(node: Any) -> str | None:
     """A node as SQL text, where it is such a text, a name of one word, or a function of no argument or of a whole number."""
     kind = node.getClass().getSimpleName()

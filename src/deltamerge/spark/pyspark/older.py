@@ -181,6 +181,16 @@ def part_sql(part: Any) -> str | None:
     return None
 
 
+def star_of(part: Any) -> str | None:
+    """The SQL text of the star that a part is."""
+    return "*" if _kind(part) == "UnresolvedStar" else None
+
+
+def star_counts(part: Any) -> bool:
+    """Whether a part counts rows by a star: no part does, which has become a count of ones."""
+    return False
+
+
 def part_text(part: Any) -> str | None:
     """A part as SQL text, where it is a name of one word, or a function of no argument or of a whole number."""
     kind = _kind(part)

@@ -7,10 +7,15 @@ session. That scan reads all columns; select the ones that matter with Spark's r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
@@ -26,45 +31,58 @@ from deltamerge.spark.session.settings import pads_chars, time_zone
 from deltamerge.spark.stages.scan import scan_frame
 from deltamerge.spark.stages.target import file_tasks, scan_spec
 
+Rows = Callable[[Session, Snapshot], Frame]
 
-def newest_frame(spark: Session, snapshot: Snapshot) -> Frame:
-    """As `snapshot_frame`, of a table's newest version, for someone who has not asked for that version.
+
+def newest_frame(spark: Session, snapshot: Snapshot, rows: Rows | None = None) -> Frame:
+    """As `snapshot_frame`, or as other `rows`, of a table's newest version, for someone who has not asked for that version.
 
     A later write into the table knows by it which version its rows were read from.
     """
-    return snapshot_frame(spark, snapshot).alias(mark_of(snapshot)).select("*")
+    return (rows or snapshot_frame)(spark, snapshot).alias(mark_of(snapshot)).select("*")
 
 
-def travelled_frame(spark: Session, snapshot: Snapshot) -> Frame:
-    """As `snapshot_frame`, for someone who has asked for this version: a view of it is told from one of the newest version."""
-    return snapshot_frame(spark, snapshot).alias(mark_of(snapshot, travels=True)).select("*")
+def travelled_frame(spark: Session, snapshot: Snapshot, rows: Rows | None = None) -> Frame:
+    """As `newest_frame`, for someone who has asked for this version: a view of it is told from one of the newest version."""
+    return (rows or snapshot_frame)(spark, snapshot).alias(mark_of(snapshot, travels=True)).select("*")
 
 
 def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:
     """All rows of a snapshot, columns in the schema's order; nothing runs yet."""
-    files = snapshot.files.table()
     schema = shown_schema(snapshot.schema)
-    if not files.num_rows:
+    parts = zip((parquet_frame, arrow_frame), parted(snapshot), strict=True)
+    frames = [read(spark, snapshot, part) for read, part in parts if part.num_rows]
+    if not frames:
         nothing: Frame = spark.createDataFrame([], to_spark(schema))  # with columns that can't be null, which no null contradicts
         return nothing
-    plain = pc.is_null(files["deletionVector"])
-    if snapshot.store.spec.scheme != "file" or not _plain_layout(snapshot, files):
-        plain = pa.array([False] * files.num_rows)
-    parts = [files.filter(plain), files.filter(pc.invert(plain))]
-    frames = [read(spark, snapshot, part) for read, part in zip((_parquet, arrow_frame), parts, strict=True) if part.num_rows]
     return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
-def _parquet(spark: Session, snapshot: Snapshot, files: pa.Table) -> Frame:
-    """Rows of some files by Spark's own reader."""
+def parted(snapshot: Snapshot) -> tuple[pa.Table, pa.Table]:
+    """The files that Spark's own reader reads as they are, and all others."""
+    files = snapshot.files.table()
+    plain = pc.is_null(files["deletionVector"])
+    if snapshot.store.spec.scheme != "file" or not _plain_layout(snapshot, files):
+        plain = pa.array([False] * files.num_rows)
+    return files.filter(plain), files.filter(pc.invert(plain))
+
+
+def parquet_frame(
+    spark: Session, snapshot: Snapshot, files: pa.Table, stored: Sequence[T.StructField] = (), more: Sequence[Column] = ()
+) -> Frame:
+    """Rows of some files by Spark's own reader.
+
+    With `more` columns, made of those that files have `stored` besides, and of what this reader knows of files.
+    """
     schema = shown_schema(snapshot.schema)
     root = snapshot.store.url
-    stored = shown_schema(physical_schema(snapshot.schema))
-    reader = plain_reader(spark).schema(to_spark(without_void(stored))).option("__globPaths__", "false")
+    physical = shown_schema(physical_schema(snapshot.schema))
+    read = T.StructType([*to_spark(without_void(physical)).fields, *stored])
+    reader = plain_reader(spark).schema(read).option("__globPaths__", "false")
     if snapshot.partition_columns:
         reader = reader.option("basePath", root)
     frame: Frame = reader.parquet(*[f"{root}/{decode_path(path)}" for path in files["path"].to_pylist()])
-    return frame.select(*[_logical(file, field) for file, field in zip(stored, schema, strict=True)])
+    return frame.select(*[_logical(file, field) for file, field in zip(physical, schema, strict=True)], *more)
 
 
 def _logical(stored: StructField, field: StructField) -> Column:
@@ -108,11 +126,22 @@ _GLOB_IN_PATH = r"[{}\[\]*?\\]|%(7[BbDd]|5[BbCcDd]|2[Aa]|3[Ff])"
 _FOLDER_TYPES = ("byte", "short", "integer", "long", "string", "date", "boolean")
 
 
-def arrow_frame(spark: Session, snapshot: Snapshot, files: pa.Table | None = None) -> Frame:
-    """Rows of some files, for None of all, by the Arrow scan, which reads every layout but takes no filter from Spark."""
+def arrow_frame(
+    spark: Session,
+    snapshot: Snapshot,
+    files: pa.Table | None = None,
+    stored: Sequence[pa.Field] = (),
+    more: Sequence[Column] = (),
+) -> Frame:
+    """Rows of some files, for None of all, by the Arrow scan, which reads every layout but takes no filter from Spark.
+
+    With `more` columns, made of those that files have `stored` besides, and of the file's number and the row's position in it.
+    """
     files = snapshot.files.table() if files is None else files
     schema = shown_schema(snapshot.schema)
     tasks = file_tasks(snapshot, files, time_zone(spark))
     spec = scan_spec(snapshot, snapshot.schema, None, padded=pads_chars(spark, snapshot.schema))
-    frame = scan_frame(spark, spec, to_spark(schema), tasks, files["size"].to_pylist())
-    return frame.select(*[F.col(quoted(name)) for name in schema.names])
+    spec = replace(spec, schema=pa.schema([*spec.schema, *stored]))
+    read = T.StructType([*to_spark(schema).fields, *from_arrow_schema(pa.schema(stored)).fields])
+    frame = scan_frame(spark, spec, read, tasks, files["size"].to_pylist())
+    return frame.select(*[F.col(quoted(name)) for name in schema.names], *more)

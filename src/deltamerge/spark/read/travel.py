@@ -12,7 +12,7 @@ from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.spark.expressions.queries import query_frame
-from deltamerge.spark.read.snapshot import newest_frame, travelled_frame
+from deltamerge.spark.read.snapshot import Rows, newest_frame, travelled_frame
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import open_table
@@ -47,16 +47,18 @@ def snapshot_of(
     return open_table(spark, path, options).snapshot(version_number(number), found)
 
 
-def table_at(spark: Session, path: str, version: str | None = None, timestamp: str | None = None) -> Frame:
-    """The rows of `snapshot_at`, lazily."""
+def table_at(
+    spark: Session, path: str, version: str | None = None, timestamp: str | None = None, rows: Rows | None = None
+) -> Frame:
+    """The rows of `snapshot_at`, or other `rows` of it, lazily."""
     found = snapshot_at(spark, path, version, timestamp)
-    return frame_of(spark, path, found, version is not None or timestamp is not None)
+    return frame_of(spark, path, found, version is not None or timestamp is not None, rows)
 
 
-def frame_of(spark: Session, path: str, snapshot: Snapshot, travels: bool) -> Frame:
+def frame_of(spark: Session, path: str, snapshot: Snapshot, travels: bool, rows: Rows | None = None) -> Frame:
     """The rows of a snapshot that was asked for as `path`, lazily, and by a version or time if it `travels`."""
     travels = travels or (marked(path) and not marked(snapshot.store.url))
-    return travelled_frame(spark, snapshot) if travels else newest_frame(spark, snapshot)
+    return (travelled_frame if travels else newest_frame)(spark, snapshot, rows)
 
 
 def marked(path: str) -> bool:

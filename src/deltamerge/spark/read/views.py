@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -13,9 +14,12 @@ from deltamerge.spark.expressions.expression import Expression, from_clause
 from deltamerge.spark.expressions.queries import NO_SOURCE, query_frame
 from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.read.catalog import NamedTable, source_named
-from deltamerge.spark.read.travel import table_at
+from deltamerge.spark.read.metadata import METADATA, hidden_name, metadata_frame
+from deltamerge.spark.read.snapshot import snapshot_frame
+from deltamerge.spark.read.travel import snapshot_at, table_at
 from deltamerge.spark.read.unread import all_read, frame_read
 from deltamerge.spark.session.frames import Frame, Session
+from deltamerge.spark.sql.hidden.column import HiddenColumn, Shown
 from deltamerge.spark.sql.tables import StandIn, TableName, tables_in, with_ctes, with_stand_ins
 from deltamerge.storage import Store
 
@@ -30,7 +34,7 @@ class TableViews:
         self._spark = spark
         self._registers = registers
         self.frames: dict[str, Frame] = {}
-        self._views: dict[tuple[tuple[str, ...], str | None, str | None], str] = {}
+        self._views: dict[tuple[tuple[str, ...], str | None, str | None, bool], str] = {}
         self._tables: dict[tuple[str, ...], NamedTable | None] = {}
 
     def __enter__(self) -> Self:
@@ -81,17 +85,37 @@ class TableViews:
 
         Also of the Delta tables that this session's Spark can't read, if `unread`.
         """
-        found = [self._stand_in(table) for table in tables_in(text, plain=unread)]
-        return with_stand_ins(text, [view for view in found if view is not None])
+        tables = tables_in(text, plain=unread)
+        shown = self._showing(text, tables) if METADATA in text.lower() else Shown()
+        found = [self._stand_in(table, table in shown.tables) for table in tables]
+        return with_stand_ins(text, [view for view in found if view is not None], shown.edits)
 
-    def _stand_in(self, table: TableName) -> StandIn | None:
+    def _showing(self, text: str, tables: Sequence[TableName]) -> Shown:
+        """The tables of which the text names the column `_metadata`. Raises AnalysisError."""
+
+        def name_beside(table: TableName) -> str | None:
+            found = self._known(table)
+            if found is None:
+                return None
+            return hidden_name(snapshot_at(self._spark, found.location, table.version, table.timestamp).schema)
+
+        return HiddenColumn(text, METADATA, tables).shown(
+            lambda table: name_beside(table) == METADATA, lambda table: name_beside(table) not in (None, METADATA)
+        )
+
+    def _known(self, table: TableName) -> NamedTable | None:
+        """The Delta table that a view is to stand for; None for what Spark reads."""
         if table.parts not in self._tables:
             self._tables[table.parts] = source_named(self._spark, table.parts)
         found = self._tables[table.parts]
-        if found is None or (table.is_plain and found.is_read_by_spark):
+        return None if found is None or (table.is_plain and found.is_read_by_spark) else found
+
+    def _stand_in(self, table: TableName, is_shown: bool = False) -> StandIn | None:
+        found = self._known(table)
+        if found is None:
             return None
-        key = (table.parts, table.version, table.timestamp)
+        key = (table.parts, table.version, table.timestamp, is_shown)
         if key not in self._views:
-            frame = table_at(self._spark, found.location, table.version, table.timestamp)
-            self._views[key] = self.add(frame)
+            rows = metadata_frame if is_shown else snapshot_frame
+            self._views[key] = self.add(table_at(self._spark, found.location, table.version, table.timestamp, rows))
         return StandIn(table, found.name, self._views[key])

@@ -144,7 +144,7 @@ def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
         return None
     version = _version(tokens[(begin + end) // 2]) if kind == "version" else None
     timestamp = text[tokens[begin].start : tokens[end - 1].behind] if kind == "timestamp" else None
-    names, has_name = tuple(part.name for part in parts), keyword_at(tokens, n - 1) != "TABLE" and not _is_aliased(tokens, end)
+    names, has_name = tuple(part.name for part in parts), keyword_at(tokens, n - 1) != "TABLE" and alias_at(tokens, end) is None
     return TableName(parts[0].start, tokens[end - 1].behind, names, version, timestamp, has_name, is_plain)
 
 
@@ -156,13 +156,14 @@ _BEHIND = ("ANTI", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FROM", "FULL", "
            "SELECT", "SEMI", "SETMINUS", "SORT", "UNION", "UNPIVOT", "USING", "WHERE", "WINDOW")  # fmt: skip
 
 
-def _is_aliased(tokens: Sequence[Token], n: int) -> bool:
-    """Whether an alias stands at a place behind a table, options and a sample not counted."""
+def alias_at(tokens: Sequence[Token], n: int) -> int | None:
+    """The place of the alias of a table that ends before a place, options and a sample not counted; None where it has none."""
     while (word := keyword_at(tokens, n)) in ("WITH", "TABLESAMPLE", "REPEATABLE"):
         while n < len(tokens) and keyword_at(tokens, n) != "(":
             n += 1
         n = partner(tokens, n) + 1
-    return n < len(tokens) and is_name(tokens[n]) and word.partition(" ")[0] not in _BEHIND
+    n, word = (n + 1, "") if word == "AS" else (n, word)
+    return n if n < len(tokens) and is_name(tokens[n]) and word.partition(" ")[0] not in _BEHIND else None
 
 
 def name_at(tokens: Sequence[Token], n: int) -> list[Token]:
@@ -226,20 +227,22 @@ class StandIn:
     view: str
 
 
-def with_stand_ins(text: str, views: Sequence[StandIn]) -> str:
-    """The text with views in place of tables. They go by the tables' names, as far as those qualify columns.
+def with_stand_ins(text: str, views: Sequence[StandIn], edits: Sequence[tuple[int, int, str]] = ()) -> str:
+    """The text with views in place of tables, and other edits. They go by the tables' names, as far as those qualify columns.
 
     Columns that are qualified by more than the last part of such a name lose the rest, unless something else goes by that part:
     then they stay, and Spark does not find them.
     """
     tokens, unaliased = tokens_of(text) or [], {view.name for view in views if view.table.has_name}
     taken = _other_names(text, tokens, [view.table for view in views]) | _repeated(name[-1].lower() for name in unaliased)
-    places = [(v.table.first, v.table.behind, v.view + _alias(v)) for v in views]
+    places = [*edits, *((v.table.first, v.table.behind, v.view + _alias(v)) for v in views)]
     for n in range(len(tokens)):
         parts = name_at(tokens, n)
         if keyword_at(tokens, n - 1) == "." or any(first <= tokens[n].start < behind for first, behind, _ in places):
             continue
-        names = _lower(part.name for part in parts)
+        behind = n + 2 * len(parts)
+        is_star = bool(parts) and [token.text for token in tokens[behind - 1 : behind + 1]] == [".", "*"]
+        names = _lower([*(part.name for part in parts), *["*"] * is_star])
         length = max((_qualifying(names, _lower(name)) for name in unaliased if name[-1].lower() not in taken), default=0)
         if length:
             places.append((parts[0].start, parts[length - 1].start, ""))

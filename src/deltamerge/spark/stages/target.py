@@ -52,7 +52,7 @@ def file_tasks(
     columns = partition_columns(snapshot, files, zone)
     vectors = _vectors(snapshot.store, files)
     counts = [None] * files.num_rows if rows is None else rows.to_pylist()
-    ids, versions = _row_ids(files) if tracked else ([None] * files.num_rows,) * 2
+    ids, versions = row_ids_of(files) if tracked else ([None] * files.num_rows,) * 2
     places = [file_place(snapshot.store, path) for path in files["path"].to_pylist()]
     return [
         FileTask(
@@ -92,7 +92,7 @@ def file_place(store: Store, path: str) -> tuple[str, DataStore | None]:
     return name, data_store(place)
 
 
-def _row_ids(files: pa.Table) -> tuple[list[int], list[int]]:
+def row_ids_of(files: pa.Table) -> tuple[list[int], list[int]]:
     """The id of each file's first row, and the version that committed the file."""
     ids, versions = files["baseRowId"].to_pylist(), files["defaultRowCommitVersion"].to_pylist()
     for path, id, version in zip(files["path"].to_pylist(), ids, versions, strict=True):

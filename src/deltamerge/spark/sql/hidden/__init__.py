@@ -1,0 +1,1 @@
+"""Columns of tables that only those see who name them."""
