@@ -55,8 +55,11 @@ def test_a_value_that_asks_a_query_is_not_taken_for_that_of_another_version(
         "merge": lambda: table.merge(source(spark, "id int", [(3,)]), "t.id = s.id").whenMatchedUpdate(set=value).execute(),
     }
     interrupting(monkeypatch, lambda: DeltaTable.forPath(spark, str(path)).update(others, {"n": "n + 100000"}))
-    with pytest.raises(ConcurrentAppendException):
-        run[statement]()
+    try:
+        with pytest.raises(ConcurrentAppendException):
+            run[statement]()
+    finally:
+        spark.catalog.dropTempView("before_others")
     assert version(path) == 1
 
 

@@ -44,6 +44,13 @@ FIELDS = ("file_path", "file_name", "file_size", "file_block_start", "file_block
 IDS = ("row_id", "base_row_id", "default_row_commit_version", "row_commit_version")
 
 
+@pytest.fixture(autouse=True)
+def no_view(spark: SparkSession) -> Iterator[None]:
+    """The view `shown` is there for one test only."""
+    yield
+    spark.catalog.dropTempView("shown")
+
+
 @pytest.fixture(params=KINDS)
 def path(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Path:
     """A table of each kind, of which rows were changed and deleted, under a name that URLs write otherwise."""
