@@ -16,11 +16,12 @@ ORACLE = .venv/oracle
 MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differential.py evolution.py feed.py identity.py names.py \
   random_evolution.py row_tracking.py types.py)
 CLIENT = .venv/client
+MINIMAL = .venv/minimal
 DOCS   = .venv/docs
 DBT    = .venv/dbt
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs sbom clean java
+.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs sbom minimal clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -138,6 +139,16 @@ $(DBT)/.ready: pyproject.toml Makefile $(shell find integrations/dbt -path '*/te
 	$(PYTHON) -m venv $(DBT)
 	$(DBT)/bin/python -m pip install --quiet --disable-pip-version-check -c integrations/dbt/constraints.txt \
 	  "pyspark==$(PYSPARK)" pytest pytest-timeout -e . ./integrations/dbt
+	@touch $@
+
+# The lowest versions that pyproject.toml allows, on the lowest PySpark.
+minimal: java $(MINIMAL)/.ready
+	$(MINIMAL)/bin/python -m pytest tests/unit tests/spec tests/cases
+
+$(MINIMAL)/.ready: pyproject.toml constraints.txt minimal.txt Makefile
+	$(PYTHON) -m venv $(MINIMAL)
+	grep -v -i -E "^($$(sed 's/==.*//' minimal.txt | paste -s -d '|' -))==" constraints.txt > $(MINIMAL)/constraints.txt
+	$(MINIMAL)/bin/python -m pip install --quiet --disable-pip-version-check -c $(MINIMAL)/constraints.txt -r minimal.txt -e '.[cli,connect,demo,test]'
 	@touch $@
 
 # What an installation of the wheel with its extras has, as CycloneDX: dist/deltamerge.cdx.json.

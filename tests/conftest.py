@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+import pyarrow as pa
 import pytest
 from hypothesis import settings as properties
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from deltamerge.budgets import using
 from deltamerge.errors import DeltaMergeError
 from tests.java import QUICK_JAVA, SMALL
+from tests.old_arrow import IS_OLD, is_lacking, lacking
 from tests.older import IS_OLDER, NEWER, UNREADABLE, install
 from tests.sampling import ORACLE_SETTINGS, quarter, single
 
@@ -50,9 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """On an older PySpark a test ends where it comes to what is refused there by name."""
+    """A test ends where it comes to what is refused on an older PySpark, or to what it can't do itself with an older PyArrow."""
     try:
         yield
+    except TypeError as error:
+        if is_lacking(error):
+            pytest.skip(f"PyArrow {pa.__version__}: {error}")
+        raise
     except DeltaMergeError as error:
         if error.condition == "DELTAMERGE_NEEDS_PYSPARK_4":
             pytest.skip(error.detail)
@@ -68,6 +74,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items if IS_OLDER else ():
         if reason := NEWER.get(item.path.stem) or NEWER.get(getattr(item, "originalname", item.name)):
             item.add_marker(pytest.mark.skip(reason=f"PySpark 3.5: {reason}"))
+    for item in items if IS_OLD else ():
+        if reason := lacking(item.name):
+            item.add_marker(pytest.mark.skip(reason=f"PyArrow {pa.__version__}: {reason}"))
     if config.getoption("--connect"):
         kept = list(filter(_runs_on_connect, kept))
     if config.getoption("--store") != "local":
