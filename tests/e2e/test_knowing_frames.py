@@ -264,11 +264,18 @@ def outcome(call: Call, given: Any) -> Any:
     return found, unnumbered(said.getvalue())
 
 
+@pytest.fixture(scope="module")
+def path(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table that no test changes."""
+    path = tmp_path_factory.mktemp("knowing") / "t"
+    make(spark, path, SCHEMA, ROWS, files=2)
+    return path
+
+
 @pytest.fixture
-def frames(spark: SparkSession, tmp_path: Path) -> tuple[DataFrame, DataFrame]:
+def frames(spark: SparkSession, path: Path) -> tuple[DataFrame, DataFrame]:
     """A frame that knows the column, and one that does not."""
-    make(spark, tmp_path / "t", SCHEMA, ROWS, files=2)
-    return deltamerge.read(spark, str(tmp_path / "t")), newest_frame(spark, open_log(str(tmp_path / "t")).snapshot())
+    return deltamerge.read(spark, str(path)), newest_frame(spark, open_log(str(path)).snapshot())
 
 
 def test_each_public_method_is_tried() -> None:

@@ -64,6 +64,12 @@ def kept(spark: SparkSession, tmp_path: Path) -> Path:
     return changed(spark, tmp_path / "t", {**TRACKING, **VECTORS})
 
 
+@pytest.fixture(scope="module")
+def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a table that no test changes."""
+    return changed(spark, tmp_path_factory.mktemp("shared") / "t", {**TRACKING, **VECTORS})
+
+
 def changed(spark: SparkSession, path: Path, properties: dict[str, str], partition_by: tuple[str, ...] = ()) -> Path:
     table = make(spark, path, SCHEMA, ROWS, files=2, properties=properties, partition_by=partition_by)
     table.update("id IN (1, 7)", {"name": "'new'"})
@@ -141,60 +147,60 @@ def test_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [*TRACKED_TEXTS, *TEXTS])
-def test_texts(spark: SparkSession, kept: Path, text: str) -> None:
+def test_texts(spark: SparkSession, shared: Path, text: str) -> None:
     """What such a text gives is what it gives of a view that shows the column, as far as it has no star."""
-    query = text.format(t=f"delta.`{kept}`", u=f"delta.`{kept}`")
+    query = text.format(t=f"delta.`{shared}`", u=f"delta.`{shared}`")
     found = deltamerge.sql(spark, query)
     assert "_metadata" not in found.columns or "_metadata FROM" in text
     if "*" in text.replace("count(*)", "") or "VERSION" in text or "{t}._metadata" in text or "a(q" in text:
         assert found.collect()
         return
-    deltamerge.read(spark, str(kept), metadata=True).createOrReplaceTempView("shown")
+    deltamerge.read(spark, str(shared), metadata=True).createOrReplaceTempView("shown")
     assert in_order(found) == in_order(spark.sql(text.format(t="shown", u="shown")))
 
 
-def test_stars_do_not_show_it(spark: SparkSession, kept: Path) -> None:
+def test_stars_do_not_show_it(spark: SparkSession, shared: Path) -> None:
     for query in ("SELECT *, _metadata.row_id FROM {t}", "SELECT a.*, a._metadata.row_id FROM {t} a"):
-        assert deltamerge.sql(spark, query.format(t=f"delta.`{kept}`")).columns == ["id", "name", "p", "row_id"]
+        assert deltamerge.sql(spark, query.format(t=f"delta.`{shared}`")).columns == ["id", "name", "p", "row_id"]
     found = deltamerge.sql(
-        spark, f"SELECT * FROM delta.`{kept}` a JOIN delta.`{kept}` b ON a._metadata.row_id = b._metadata.row_id"
+        spark, f"SELECT * FROM delta.`{shared}` a JOIN delta.`{shared}` b ON a._metadata.row_id = b._metadata.row_id"
     )
     assert (found.columns, found.count()) == (["id", "name", "p"] * 2, 9)
-    assert deltamerge.sql(spark, f"SELECT count(*) AS n FROM delta.`{kept}` WHERE _metadata.row_id > 5").first().n == 4
+    assert deltamerge.sql(spark, f"SELECT count(*) AS n FROM delta.`{shared}` WHERE _metadata.row_id > 5").first().n == 4
 
 
 @pytest.mark.parametrize("text", REFUSED_TEXTS)
-def test_texts_that_spark_refuses(spark: SparkSession, kept: Path, text: str) -> None:
+def test_texts_that_spark_refuses(spark: SparkSession, shared: Path, text: str) -> None:
     with pytest.raises(AnalysisException) as caught:
-        deltamerge.sql(spark, text.format(t=f"delta.`{kept}`", u=f"delta.`{kept}`")).collect()
+        deltamerge.sql(spark, text.format(t=f"delta.`{shared}`", u=f"delta.`{shared}`")).collect()
     assert caught.value.getCondition() in ("FIELD_NOT_FOUND", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "AMBIGUOUS_REFERENCE")
 
 
 @pytest.mark.parametrize(
     "text", ["SELECT * FROM {t} PIVOT (count(_metadata.row_id) FOR p IN ('a'))", "FROM {t} |> WHERE _metadata.row_id > 1"]
 )
-def test_texts_that_are_refused_by_name(spark: SparkSession, kept: Path, text: str) -> None:
+def test_texts_that_are_refused_by_name(spark: SparkSession, shared: Path, text: str) -> None:
     with pytest.raises(AnalysisException) as caught:
-        deltamerge.sql(spark, text.format(t=f"delta.`{kept}`"))
+        deltamerge.sql(spark, text.format(t=f"delta.`{shared}`"))
     assert caught.value.getCondition() == "DELTAMERGE_UNSUPPORTED_STATEMENT"
     assert "_metadata" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", [name for name in (*TRACKED_ASKS, *ASKS) if name != "metadataColumn"])
-def test_frames(spark: SparkSession, kept: Path, name: str) -> None:
+def test_frames(spark: SparkSession, shared: Path, name: str) -> None:
     """What is done to a frame that does not show the column gives what it gives of one that does, but for stars."""
     ask = {**TRACKED_ASKS, **ASKS}[name]
-    found = ask(deltamerge.read(spark, str(kept)))
-    whole = ask(deltamerge.read(spark, str(kept), metadata=True))
+    found = ask(deltamerge.read(spark, str(shared)))
+    whole = ask(deltamerge.read(spark, str(shared), metadata=True))
     shown = [column for column in whole.columns if column != "_metadata" or name in ("all", "its name", "another column")]
     assert found.columns == (["x", "s", "id", "name", "p", "row_id"] if name == "selectExpr" else shown)
     assert in_order(found.drop("s")) == in_order(whole.select(*[F.col(f"`{column}`") for column in found.drop("s").columns]))
 
 
 @pytest.mark.parametrize("name", REFUSED_ASKS)
-def test_frames_that_spark_refuses(spark: SparkSession, kept: Path, name: str) -> None:
+def test_frames_that_spark_refuses(spark: SparkSession, shared: Path, name: str) -> None:
     with pytest.raises(AnalysisException) as caught:
-        REFUSED_ASKS[name](deltamerge.read(spark, str(kept))).collect()
+        REFUSED_ASKS[name](deltamerge.read(spark, str(shared))).collect()
     assert caught.value.getCondition() in ("FIELD_NOT_FOUND", "UNRESOLVED_COLUMN.WITH_SUGGESTION")
 
 
