@@ -136,8 +136,9 @@ def test_the_fields_of_an_older_version(spark: SparkSession, kept: Path) -> None
         assert sorted(map(tuple, found)) == [(id, id, id // 5) for id in range(10)]
 
 
-def test_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
-    path = tmp_path / "t"
+@pytest.mark.parametrize("name", ["t", "a name {that} Spark reads otherwise"])
+def test_a_table_without_rows(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
     make(spark, path, SCHEMA, [], properties=TRACKING)
     DeltaTable.forPath(spark, str(path)).delete()
     for frame in (deltamerge.read(spark, str(path)), deltamerge.read(spark, str(path), metadata=True)):

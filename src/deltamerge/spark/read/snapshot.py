@@ -63,7 +63,7 @@ def parted(snapshot: Snapshot) -> tuple[pa.Table, pa.Table]:
     files = snapshot.files.table()
     plain = pc.is_null(files["deletionVector"])
     if snapshot.store.spec.scheme != "file" or not _plain_layout(snapshot, files):
-        plain = pa.array([False] * files.num_rows)
+        plain = pa.array([False] * files.num_rows, pa.bool_())
     return files.filter(plain), files.filter(pc.invert(plain))
 
 
