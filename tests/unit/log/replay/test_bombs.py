@@ -29,7 +29,7 @@ BESIDE = 64 * MB
 MAPS = pa.map_(pa.string(), pa.string())
 
 CHILD = """
-import json, resource, sys
+import json, os, resource, sys
 import numpy, pyarrow.compute, pyarrow.parquet
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.replay.load import load
@@ -44,7 +44,8 @@ try:
     told = getattr(test_bombs, sys.argv[2])(sys.argv[1])
 except DeltaMergeError as error:
     told = str(error)
-print(json.dumps([told, peak() - before]))
+print(json.dumps([told, peak() - before]), flush=True)
+os._exit(0)  # Arrow's threads may still be at work, and one in a hundred times they abort an interpreter that ends
 """
 
 
