@@ -13,7 +13,7 @@ VENV   = .venv/spark-$(SPARK)
 BIN    = $(VENV)/bin
 READY  = $(VENV)/.ready
 ORACLE = .venv/oracle
-MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differential.py evolution.py feed.py identity.py names.py \
+MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differential.py evolution.py feed.py identity.py metadata_column.py names.py \
   random_evolution.py row_tracking.py types.py)
 CLIENT = .venv/client
 MINIMAL = .venv/minimal
