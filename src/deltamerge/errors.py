@@ -18,7 +18,7 @@ class DeltaMergeError(Exception):
     """
 
     retryable: ClassVar[bool] = False
-    runs_again: ClassVar[bool] = False
+    runs_again: bool = False
 
     def __init__(
         self,

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
-from deltamerge.exceptions import ConcurrentAppendException
+import deltamerge
+from deltamerge.exceptions import ConcurrentAppendException, DeltaMergeError
 from deltamerge.tables import DeltaTable
 from tests.e2e.meanwhile import interrupting
 from tests.e2e.tables import content, make, source, version
@@ -61,6 +63,81 @@ def test_a_value_that_asks_a_query_is_not_taken_for_that_of_another_version(
     finally:
         spark.catalog.dropTempView("before_others")
     assert version(path) == 1
+
+
+@pytest.mark.parametrize("statement", ["update", "merge", "sql"])
+@pytest.mark.parametrize("moment", ["before", "meanwhile"])
+def test_a_value_that_asks_a_query_is_not_taken_for_that_of_other_files_before(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, moment: str
+) -> None:
+    """The other transaction changes a file that the statement does not read, and the query of its value does."""
+    table = make(spark, path, SCHEMA, ROWS, files=2)
+    before = version(path)
+    query = "(SELECT max(n) FROM seen_rows)"
+    new_source = source(spark, "id int", [(3,)])
+    run: dict[str, Callable[[], object]] = {
+        "update": lambda: table.update("id = 3", {"n": query}),
+        "merge": lambda: table.merge(new_source, "t.id = s.id").whenMatchedUpdate(set={"n": query}).retryConflicts(3).execute(),
+        "sql": lambda: deltamerge.sql(spark, f"UPDATE delta.`{path}` SET n = {query} WHERE id = 3"),
+    }
+
+    def interrupt() -> None:
+        DeltaTable.forPath(spark, str(path)).update("id = 15", {"n": "100000"})
+
+    DeltaTable.forPath(spark, str(path)).toDF().createOrReplaceTempView("seen_rows")
+    try:
+        if moment == "before":
+            interrupt()
+        else:
+            interrupting(monkeypatch, interrupt)
+        with pytest.raises(ConcurrentAppendException, match="Read the table again"):
+            run[statement]()
+        assert version(path) == before + 1
+        DeltaTable.forPath(spark, str(path)).toDF().createOrReplaceTempView("seen_rows")
+        run[statement]()
+    finally:
+        spark.catalog.dropTempView("seen_rows")
+    assert content(spark, path)[3] == (3, "row 3", 100000)
+
+
+@pytest.mark.parametrize("form", ["scalar", "case", "cast"])
+@pytest.mark.parametrize("moment", ["before", "meanwhile"])
+def test_a_query_within_a_column_has_read_the_rows_of_its_frame(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, form: str, moment: str
+) -> None:
+    table = make(spark, path, SCHEMA, ROWS, vectors=True)
+    before = version(path)
+
+    def value() -> Column:
+        rows = DeltaTable.forPath(spark, str(path)).toDF()
+        rows.createOrReplaceTempView("seen_rows")
+        largest = rows.select(F.max("n")).scalar() if form != "cast" else F.expr("(SELECT max(n) FROM seen_rows)")
+        return {"scalar": largest, "case": F.when(F.col("id") > 0, largest).otherwise(0), "cast": largest.cast("int")}[form]
+
+    def interrupt() -> None:
+        DeltaTable.forPath(spark, str(path)).update("id = 15", {"n": "100000"})
+
+    old = value()
+    try:
+        if moment == "before":
+            interrupt()
+        else:
+            interrupting(monkeypatch, interrupt)
+        with pytest.raises(ConcurrentAppendException, match="Read the table again"):
+            table.update("id = 3", {"n": old})
+        assert version(path) == before + 1
+        table.update("id = 3", {"n": value()})
+    finally:
+        spark.catalog.dropTempView("seen_rows")
+    assert content(spark, path)[3] == (3, "row 3", 100000)
+
+
+def test_a_query_within_the_column_of_a_condition_is_refused(spark: SparkSession, path: Path) -> None:
+    table = make(spark, path, SCHEMA, ROWS)
+    largest = table.toDF().select(F.max("n")).scalar()
+    for condition in (F.col("n") == largest, F.col("n") == F.when(F.col("id") > 0, largest).otherwise(0)):
+        with pytest.raises(DeltaMergeError, match="DELTA_UNSUPPORTED_SUBQUERY"):
+            table.delete(condition)
 
 
 @pytest.mark.parametrize("called", ["doubled(n)", "abs(n)"])

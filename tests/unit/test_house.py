@@ -18,6 +18,7 @@ PYSPARK = PACKAGE / "spark" / "pyspark"
 ADAPTER = PYSPARK / "adapter.py"
 BEHIND = {ADAPTER, PYSPARK / "nodes.py", PYSPARK / "older.py"}
 MOST_LINES = 400
+MOST_LINES_OF_A_MERGE = 60
 ASKED = ("sql", "table", "read", "write", "writeTo")
 JVM_NAMES = {"_jvm", "_jdf", "_jsc", "_jc"}
 REGISTRIES = [
@@ -46,6 +47,13 @@ def test_there_is_a_package_to_look_at() -> None:
 @pytest.mark.parametrize("path", [*MODULES, *OTHERS], ids=name_of)
 def test_no_file_has_grown_into_two_subjects(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_the_line_of_a_merge_is_read_from_top_to_bottom() -> None:
+    tree = ast.parse((PACKAGE / "merge" / "line.py").read_text(encoding="utf-8"))
+    line = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "merge")
+    assert line.end_lineno is not None
+    assert line.end_lineno - line.lineno < MOST_LINES_OF_A_MERGE
 
 
 @every_module

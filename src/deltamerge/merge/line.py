@@ -23,6 +23,7 @@ from deltamerge.merge.plan.physical import PhysicalPlan
 from deltamerge.merge.plan.program import compile_clauses
 from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_bounds, prune_by_source
 from deltamerge.merge.resolve.one_time import at_time, shares_time, with_known_functions, with_own_time
+from deltamerge.merge.resolve.queries_read import queries_read
 from deltamerge.merge.resolve.resolve import resolve
 from deltamerge.merge.resolve.skip_unchanged import without_unchanged
 from deltamerge.merge.settings import (
@@ -91,8 +92,7 @@ def merge(
         shows_progress(spark)
         started, spec = time.perf_counter(), with_transaction(spark, spec)
         budgets = within_settings(spark, current_budgets())
-        if source is None:
-            spec = _with_reading(spec, table)
+        spec = spec if source is not None else _with_reading(spec, table)
         given, rereads, tries = source, None, first_tries(retries_of(spark, spec), budgets)
         while True:
             snapshot = _newest(table, tries.followed)
@@ -102,7 +102,7 @@ def merge(
             check_unread(snapshot, spec.source_read)
             begin("resolving names and types")
             try:
-                logical = planned(spark, snapshot, spec, rereads)
+                logical = _with_queries_read(spark, planned(spark, snapshot, spec, rereads))
                 if source is None or spec.source_at is not None:
                     begin("reading the source")
                     source, files, readings = _evaluated(logical, budgets)
@@ -111,17 +111,13 @@ def merge(
                 logical = _at_time(spark, logical, source.time)
                 ready = time.perf_counter()
                 plan = replace(choose(logical, Facts(source.facts, files), budgets), readings=readings)
-                log.info(
-                    "%s: %s", snapshot.store.url, "; ".join((*(f"{s.files} files {s.name}" for s in files.funnel), *plan.lines()))
-                )
+                _log_plan(snapshot, files, plan)
                 work = work_on(spark, logical, source, files, budgets, sample)
                 ran = run_attempts(work, plan)
                 if ran.changed is None:
                     source, rereads = given, ran.attempt.reason
                     continue
-                executed = int((time.perf_counter() - ready) * 1000)
-                timing = Timing(started, int((ready - started) * 1000), ran.changed.scan_ms, executed - ran.changed.scan_ms)
-                done = finish(outcome_of(work, ran), timing)
+                done = finish(outcome_of(work, ran), _timing(started, ready, ran.changed.scan_ms))
                 break
             except DeltaMergeError as error:
                 tries = tries.after(error)
@@ -209,6 +205,30 @@ def _with_reading(spec: MergeSpec, table: DeltaLog) -> MergeSpec:
     """The specification with what its source has read of the target: with these rows it can't run again."""
     read = all_read((spec.source_read, frame_read(spec.source, table.store)))
     return spec if read is None else replace(spec, source_read=read, retries=0)
+
+
+def _with_queries_read(spark: Session, logical: LogicalPlan) -> LogicalPlan:
+    """The merge with what queries within its values have read of the target.
+
+    Raises a ConcurrentModificationError where that has changed since.
+    """
+    resolved, read = logical.resolved, queries_read(spark, logical.resolved)
+    if read is None:
+        return logical
+    check_unread(resolved.snapshot, read)
+    spec = replace(resolved.spec, source_read=all_read((resolved.spec.source_read, read)))
+    return replace(logical, resolved=replace(resolved, spec=spec))
+
+
+def _log_plan(snapshot: Snapshot, files: FileFacts, plan: PhysicalPlan) -> None:
+    funnel = (f"{step.files} files {step.name}" for step in files.funnel)
+    log.info("%s: %s", snapshot.store.url, "; ".join((*funnel, *plan.lines())))
+
+
+def _timing(started: float, ready: float, scan_ms: int) -> Timing:
+    """The steps up to now of a merge whose source was `ready`; both in seconds."""
+    executed_ms = int((time.perf_counter() - ready) * 1000)
+    return Timing(started, int((ready - started) * 1000), scan_ms, executed_ms - scan_ms)
 
 
 def _was_merged(spec: MergeSpec, snapshot: Snapshot) -> bool:

@@ -199,11 +199,13 @@ def conflict(
     cause: str,
     hint: str = _RUN_AGAIN,
 ) -> ConcurrentModificationError:
-    """The error of a transaction that can't follow `winner`."""
+    """The error of a transaction that can't follow `winner`; one that has to read again does not run again by itself."""
     operation = winner.info.get("operation", "transaction")
-    return kind(
+    error = kind(
         condition,
         f"Transaction conflict: a concurrent {operation} {cause}; it committed version {winner.version} of {table}.",
         parameters={"tableName": table, "version": winner.version, "operation": operation},
         hint=hint,
     )
+    error.runs_again = kind.runs_again and hint != READ_AGAIN
+    return error

@@ -45,10 +45,12 @@ def _since(snapshot: Snapshot, version: int) -> list[CommitFile]:
     except CorruptTableError as error:
         if not has_vanished(error):
             raise
-    raise ConcurrentWriteError(
+    unknown = ConcurrentWriteError(
         "DELTA_CONCURRENT_WRITE",
         f"Rows of this transaction were read from version {version} of {store.url}. What was committed since can't be told: "
         "commits of it are no longer in the log.",
         parameters={"tableName": store.url, "version": version},
         hint=READ_AGAIN,
     )
+    unknown.runs_again = False
+    raise unknown

@@ -59,3 +59,8 @@ def dotted(parts: list[str]) -> exp.Expression:
 def opaque(bound: bool = False) -> exp.Expression:
     """A part that can't be seen into; `bound` when it names a column of one certain DataFrame."""
     return exp.Placeholder(this="bound" if bound else "opaque")
+
+
+def opaque_query() -> exp.Expression:
+    """A part that can't be seen into, in which a query is asked."""
+    return exp.Subquery(this=exp.select(opaque()))

@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from sqlglot import exp
 
 from deltamerge.spark.plans.attributes import attribute_parts
-from deltamerge.spark.plans.trees import Read, call, dotted, opaque
+from deltamerge.spark.plans.trees import Read, call, dotted, opaque, opaque_query
 
 
 def local_bytes(plan: Any) -> int | None:
@@ -150,7 +150,17 @@ def _proto_tree(proto: Any, seen: Read) -> exp.Expression:
         return _proto_literal(proto.literal)
     if kind == "unresolved_star":
         return exp.Star()
-    return opaque()
+    return opaque_query() if _asks_query(proto) else opaque()
+
+
+def _asks_query(proto: Any) -> bool:
+    """Whether a query is asked within an expression."""
+    if proto.DESCRIPTOR.name == "ExpressionString":
+        return "select" in proto.expression.lower()
+    if proto.DESCRIPTOR.name == "SubqueryExpression":
+        return True
+    fields = [value for field, value in proto.ListFields() if field.message_type]
+    return any(_asks_query(part) for value in fields for part in ([value] if hasattr(value, "DESCRIPTOR") else value))
 
 
 def _proto_literal(literal: Any) -> exp.Expression:

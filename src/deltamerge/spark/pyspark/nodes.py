@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from deltamerge.spark.plans.trees import Read, call, dotted, literal, opaque
+from deltamerge.spark.plans.trees import Read, call, dotted, literal, opaque, opaque_query
 from deltamerge.spark.pyspark.connect import call_text, word_text
 
 
@@ -81,7 +81,17 @@ def part_tree(node: Any, seen: Read) -> exp.Expression:
         return exp.Star()
     if kind == "ExpressionColumnNode" and node.expression().getClass().getSimpleName() == "AttributeReference":
         return opaque(bound=True)
-    return opaque()
+    return opaque_query() if _asks_query(node) else opaque()
+
+
+def _asks_query(node: Any) -> bool:
+    """Whether a query is asked within a node, or within one of Spark's expressions."""
+    kind = node.getClass().getSimpleName()
+    if kind == "SqlExpression":
+        return "select" in str(node.expression()).lower()
+    if kind == "ExpressionColumnNode":
+        return _asks_query(node.expression())
+    return "Subquery" in kind or kind in ("Exists", "ListQuery") or any(map(_asks_query, java_list(node.children())))
 
 
 def mapped_part(node: Any, visit: Callable[[Any], Any], jvm: Any) -> Any:

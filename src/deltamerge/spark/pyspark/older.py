@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from sqlglot import exp
 
 from deltamerge.errors import InvalidArgumentError
-from deltamerge.spark.plans.trees import Read, call, dotted, literal, opaque
+from deltamerge.spark.plans.trees import Read, call, dotted, literal, opaque, opaque_query
 from deltamerge.spark.pyspark.nodes import attribute, java_list
 
 IS_OLDER = not hasattr(DataFrame, "toArrow")
@@ -220,7 +220,7 @@ def part_tree(part: Any, seen: Read) -> exp.Expression:
     if kind == "UnresolvedFunction":
         name = ".".join(java_list(part.nameParts()))
         return call(name, [part_tree(child, seen) for child in java_list(part.children())])
-    return opaque() if _SUBQUERIES.isdisjoint(_kinds(part)) else exp.Subquery(this=exp.select("1"))
+    return opaque() if _SUBQUERIES.isdisjoint(_kinds(part)) else opaque_query()
 
 
 _OPERATORS = {

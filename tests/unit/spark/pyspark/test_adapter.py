@@ -38,6 +38,15 @@ def test_a_name_has_the_parts_that_spark_sees(name: str, parts: list[str]) -> No
     assert isinstance(equal.expression, exp.Literal)
 
 
+@pytest.mark.parametrize("text", ["(SELECT max(n) FROM v)", "abs((select 1))"])
+def test_a_query_is_seen_within_what_can_not_be_seen_into(text: str) -> None:
+    query = connect.expr(text)
+    for column in (query.cast("int"), connect.when(connect.col("n") > 1, query.cast("int")).otherwise(2)):
+        assert tree(column).find(exp.Subquery) is not None
+        assert tree(column).find(exp.Placeholder) is not None
+    assert tree(connect.expr("n + 1").cast("int")).find(exp.Subquery) is None
+
+
 def test_a_name_that_is_none_shows_nothing() -> None:
     assert tree_of(connect.col("t..n"), seen) is None
 
