@@ -283,7 +283,9 @@ def rebound(column: Column, frames: Sequence[tuple[DataFrame, DataFrame]]) -> Co
 
     def visit(part: Any) -> Any:
         found = column_name(part) if connect else _nodes.part_name(part)
-        if found is None or found[0] not in others:
+        if found is None:
+            return None if connect else _nodes.mapped_call(part, visit, spark._jvm)
+        if found[0] not in others:
             return None
         return _parts(others[found[0]][".".join(map(quoted, found[1]))])
 
@@ -302,8 +304,10 @@ def with_stars(column: Column, spark: SparkSession, name: str, without: Callable
         if star_counts(part) if connect else _nodes.star_counts(part):
             return part
         star = star_of(part) if connect else _nodes.star_of(part)
-        text = sql_text(part) if connect else _nodes.part_sql(part)
-        return _reworded(star or text, lambda text: without(text, name))
+        text = star or (sql_text(part) if connect else _nodes.part_sql(part))
+        if text is None and not connect:
+            return _nodes.mapped_call(part, visit, spark._jvm)
+        return _reworded(text, lambda text: without(text, name))
 
     found = _mapped(column, spark, visit) if "*" in str(column) or "star" in str(column) else column
     return column if found is None else found

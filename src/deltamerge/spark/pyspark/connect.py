@@ -63,7 +63,7 @@ def mapped_expression(value: Any, visit: Callable[[Any], Any]) -> Any:
     """An expression with those of its parts replaced for which `visit` gives another one."""
     if isinstance(value, list | tuple):
         return type(value)(mapped_expression(item, visit) for item in value)
-    if not type(value).__module__.startswith("pyspark.sql.connect.expressions"):
+    if not type(value).__module__.startswith(("pyspark.sql.connect.expressions", "pyspark.sql.connect.window")):
         return value
     if (found := visit(value)) is not None:
         return found

@@ -103,12 +103,28 @@ def mapped_part(node: Any, visit: Callable[[Any], Any], jvm: Any) -> Any:
     return node.copy(*[_mapped_field(part, visit, jvm) for part in parts])
 
 
+def mapped_call(node: Any, visit: Callable[[Any], Any], jvm: Any) -> Any:
+    """As `mapped_part`, of a call of a function in Python; None for another node."""
+    if node.getClass().getSimpleName() != "ExpressionColumnNode" or node.expression().getClass().getSimpleName() != "PythonUDF":
+        return None
+    made = jvm.java.lang.Class.forName("org.apache.spark.sql.classic.ColumnNodeExpression$").getField("MODULE$").get(None)
+    arguments = java_list(node.expression().children())
+    parts = [a.node() if a.getClass().getSimpleName() == "ColumnNodeExpression" else _as_node(node, a) for a in arguments]
+    changed = [made.apply(mapped_part(part, visit, jvm)) for part in parts]
+    return _as_node(node, node.expression().withNewChildren(jvm.PythonUtils.toSeq(changed)))
+
+
+def _as_node(node: Any, expression: Any) -> Any:
+    return node.copy(expression, node.origin())
+
+
 def _mapped_field(part: Any, visit: Callable[[Any], Any], jvm: Any) -> Any:
     """A field of a node: a node, an option or sequence of nodes, a pair of nodes, or something to keep."""
     if not hasattr(part, "getClass"):
         return part
-    nodes = jvm.java.lang.Class.forName("org.apache.spark.sql.internal.ColumnNode")
-    if nodes.isInstance(part):
+    # Windows and their frames are such parts, which are no nodes; so are orders of rows, without parts of their own.
+    kinds = [jvm.java.lang.Class.forName(name) for name in ("org.apache.spark.sql.internal.ColumnNodeLike", "scala.Product")]
+    if all(kind.isInstance(part) for kind in kinds) and part.productArity():
         return mapped_part(part, visit, jvm)
     kind = part.getClass().getName()
     if kind == "scala.Some":

@@ -13,18 +13,19 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, GroupedData
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.spark.plans.attributes import attribute_parts, quoted
-from deltamerge.spark.pyspark.adapter import is_connect, rebound, with_stars
+from deltamerge.spark.pyspark.adapter import is_connect, with_stars
 from deltamerge.spark.pyspark.quiet import quietly
+from deltamerge.spark.read.hidden_groups import ByHidden, as_of_spark, bound, grouping, made_class
 from deltamerge.spark.read.metadata import METADATA, hidden_name, metadata_frame
 from deltamerge.spark.read.snapshot import Rows
 from deltamerge.spark.session.frames import Frame, Session
@@ -45,17 +46,30 @@ _GROUPING = ("agg", "cube", "groupBy", "rollup")
 class Hidden:
     """A column by its name, and who shows it: the frame of the same rows with it behind all other columns.
 
-    `before` are frames whose columns may be named, too, from which this one was made by naming the column.
+    `before` are frames whose columns may be named, too, from which this one was made by naming the column. `guard` has errors
+    caught. `of` is the column of the frame of which this one was made.
     """
 
     name: str
     make: Callable[[], Frame]
+    guard: Guard
     before: tuple[tuple[Frame, Frame], ...] = ()
+    of: Hidden | None = None
 
     @functools.cached_property
     def whole(self) -> Frame:
-        """The frame that shows the column."""
+        """The frame that shows the column: the ones of which it is made come first, however many they are."""
+        above, hidden = [], self.of
+        while hidden is not None and "whole" not in vars(hidden):
+            above.append(hidden)
+            hidden = hidden.of
+        for hidden in reversed(above):
+            hidden.whole  # noqa: B018
         return self.make()
+
+    def next(self, make: Callable[[], Frame], before: tuple[tuple[Frame, Frame], ...]) -> Hidden:
+        """The column of a frame that is made of this one's."""
+        return replace(self, make=make, before=before, of=self)
 
     @functools.cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -84,39 +98,16 @@ def _texts(value: Any) -> Iterator[str]:
 def knowing_frame(spark: Session, snapshot: Snapshot, frame_of: FrameOf, guard: Guard) -> Frame:
     """A snapshot as one of `newest_frame` and `travelled_frame`, that knows `_metadata`; `guard` has its errors caught."""
     name = hidden_name(snapshot.schema)
-    return _knowing(frame_of(spark, snapshot, None), Hidden(name, guard(lambda: frame_of(spark, snapshot, metadata_frame))))
+    make = guard(lambda: frame_of(spark, snapshot, metadata_frame))
+    return _knowing(frame_of(spark, snapshot, None), Hidden(name, make, guard))
 
 
 def _knowing(frame: Frame, hidden: Hidden) -> Frame:
     given: Any = frame
     kind = type(frame)
-    given.__class__ = kind if issubclass(kind, _Knowing) else _class_of(kind)
+    given.__class__ = kind if issubclass(kind, _Knowing) else made_class(kind, _Knowing)
     given.deltamerge_hidden = hidden
     return frame
-
-
-_CLASSES: dict[type, type] = {}
-
-
-def _class_of(kind: type) -> type:
-    return _made_class(kind, _Knowing)
-
-
-def _made_class(kind: type, mixin: type) -> type:
-    """A subclass that goes by the name of its base, for those who look at names."""
-    shown = {name: getattr(kind, name) for name in ("__doc__", "__module__", "__qualname__")}
-    return _CLASSES.setdefault(kind, type(kind.__name__, (mixin, kind), shown))
-
-
-def _bound(value: Any, frames: tuple[tuple[Frame, Frame], ...]) -> Any:
-    """An argument whose Columns are bound to the other ones of some frames."""
-    if not frames:
-        return value
-    if isinstance(value, Column):
-        return rebound(value, frames)
-    if isinstance(value, list | tuple):
-        return [_bound(item, frames) for item in value]
-    return {key: _bound(item, frames) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 class _Knowing:
@@ -151,19 +142,19 @@ class _Knowing:
         hidden, knows = self.deltamerge_hidden, isinstance(other, _Knowing)
 
         def plain() -> Frame:
-            found: Frame = super(_Knowing, self).join(other, _bound(on, hidden.before), how)  # type: ignore[misc]
+            found: Frame = super(_Knowing, self).join(other, bound(on, hidden.before), how)  # type: ignore[misc]
             return found if knows else self._next(found, "join", (other, on, how), {})
 
         def whole() -> Frame:
             frames, joined = self._frames(), hidden.whole
             if isinstance(other, _Knowing):
                 also = other.deltamerge_hidden
-                result = joined.join(also.whole, _bound(on, (*frames, *other._frames())), how)
+                result = joined.join(also.whole, bound(on, (*frames, *other._frames())), how)
                 if hidden.name == also.name:  # where a frame is joined with itself, only the name tells of both
                     return result.drop(hidden.name)
                 return result.drop(joined[hidden.name]).drop(also.whole[also.name])
-            result = joined.join(other, _bound(on, frames), how)
-            return _knowing(result.drop(joined[hidden.name]), Hidden(hidden.name, lambda: result, frames))
+            result = joined.join(other, bound(on, frames), how)
+            return _knowing(result.drop(joined[hidden.name]), hidden.next(lambda: result, frames))
 
         return self._either(whole, plain) if self._names(on) else plain()
 
@@ -197,8 +188,8 @@ class _Knowing:
         this: Any = self
         with quietly():
             try:
-                return _analyzed(this, whole())
-            except AnalysisException as error:
+                return _analyzed(this, self.deltamerge_hidden.guard(whole)())
+            except (AnalysisException, IllegalArgumentException) as error:
                 if error.getCondition() == "FIELD_NOT_FOUND":
                     raise
                 try:
@@ -217,12 +208,15 @@ class _Knowing:
         if frame is cast("Frame", self):
             return frame
 
-        def make() -> Frame:
-            frames = self._frames()
-            found: Frame = getattr(hidden.whole, name)(*_bound(given, frames), **_bound(named, frames))
-            return found
+        return _knowing(frame, hidden.next(hidden.guard(lambda: self._by_whole(name, given, named)), hidden.before))
 
-        return _knowing(frame, Hidden(hidden.name, make, hidden.before))
+    def _by_whole(self, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """What a method makes of the frame that shows the column, with arguments that mean what they mean of this one."""
+        frames = self._frames()
+        values, options = self._without(bound(given, frames)), self._without(bound(named, frames))
+        if name == "filter":
+            values, options = [*map(self._filtered, values)], {key: self._filtered(value) for key, value in options.items()}
+        return getattr(self.deltamerge_hidden.whole, name)(*values, **options)
 
     def _kept(self, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Frame:
         """What a method of rows or names makes."""
@@ -231,19 +225,14 @@ class _Knowing:
 
         def plain() -> Frame:
             before = hidden.before
-            found: Frame = getattr(super(_Knowing, self), name)(*_bound(given, before), **_bound(named, before))
+            found: Frame = getattr(super(_Knowing, self), name)(*bound(given, before), **bound(named, before))
             return found if is_named else self._next(found, name, given, named)
 
         def whole() -> Frame:
-            frames = self._frames()
-            values, options = self._without(_bound(given, frames)), self._without(_bound(named, frames))
-            if name == "filter":
-                values = [self._filtered(value) for value in values]
-                options = {key: self._filtered(value) for key, value in options.items()}
-            found: Frame = getattr(hidden.whole, name)(*values, **options)
+            found: Frame = self._by_whole(name, given, named)
             if _makes(name, hidden.name, given, named):
                 return found
-            return _knowing(found.drop(hidden.name), Hidden(hidden.name, lambda: found, frames))
+            return _knowing(found.drop(hidden.name), hidden.next(lambda: found, self._frames()))
 
         return self._either(whole, plain) if is_named and name not in _OF_NAMES else plain()
 
@@ -260,19 +249,23 @@ class _Knowing:
 
     def _grouped(self, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What a method makes that groups rows: no column of theirs is known behind it."""
+        this: Any = self
         hidden = self.deltamerge_hidden
 
         def plain() -> Any:
-            found = getattr(super(_Knowing, self), name)(*_bound(given, hidden.before), **_bound(named, hidden.before))
-            return found if name == "agg" else _grouping(found, self, name, given)
-
-        def whole() -> Any:
-            frames = self._frames()
-            return getattr(hidden.whole, name)(*self._without(_bound(given, frames)), **self._without(_bound(named, frames)))
+            found = getattr(super(_Knowing, self), name)(*bound(given, hidden.before), **bound(named, hidden.before))
+            return found if name == "agg" else grouping(found, self, name, given)
 
         if not self._names(given, named):
             return plain()
-        return self._either(whole, plain) if name == "agg" else whole()
+        if name == "agg":
+            return self._either(lambda: self._by_whole(name, given, named), plain)
+        try:
+            with quietly():
+                _analyzed(this, hidden.whole)
+        except AnalysisException:  # there is no such column here: a text says the word, or Spark is to tell
+            return plain()
+        return grouping(hidden.guard(lambda: self._by_whole(name, given, named))(), self, name, given, ByHidden)
 
     def _chosen(self, name: str, chosen: list[Any]) -> Frame:
         """What choosing columns makes."""
@@ -285,10 +278,10 @@ class _Knowing:
             return hidden.whole.select(*columns, *more)
 
         def known(frame: Frame, before: tuple[tuple[Frame, Frame], ...]) -> Frame:
-            return _knowing(frame, Hidden(hidden.name, lambda: shown(F.col(quoted(hidden.name))), before))
+            return _knowing(frame, hidden.next(hidden.guard(lambda: shown(F.col(quoted(hidden.name)))), before))
 
         def plain() -> Frame:
-            found: Frame = getattr(super(_Knowing, self), name)(*_bound(chosen, hidden.before))
+            found: Frame = getattr(super(_Knowing, self), name)(*bound(chosen, hidden.before))
             return known(found, hidden.before)
 
         def whole() -> Frame:
@@ -303,37 +296,13 @@ class _Knowing:
         """A chosen column, or all columns in place of a star, as the frame that shows the column has them."""
         hidden = self.deltamerge_hidden
         if (isinstance(column, str) and column.strip() == "*") or (isinstance(column, Column) and str(column) in _STARS):
-            return [hidden.whole[quoted(name)] for name in self.columns]
+            names = self.columns
+            if len({name.lower() for name in names}) == len(names):
+                return [hidden.whole[quoted(name)] for name in names]
+            return [F.expr(expression_without("*", hidden.name))]  # several have one name, as behind a join
         if isinstance(column, str) and (is_text or column.endswith(".*")):
             return [F.expr(expression_without(column, hidden.name))]
-        return [self._without(_bound(column, frames))]
-
-
-class _Grouping:
-    """What grouped rows do otherwise whose DataFrame knows a hidden column."""
-
-    deltamerge_grouped: tuple[_Knowing, str, tuple[Any, ...]]
-
-    def agg(self, *exprs: Any) -> Frame:
-        frame, name, given = self.deltamerge_grouped
-        hidden = frame.deltamerge_hidden
-
-        def plain() -> Frame:
-            found: Frame = super(_Grouping, self).agg(*_bound(exprs, hidden.before))  # type: ignore[misc]
-            return found
-
-        def whole() -> Frame:
-            frames = frame._frames()
-            regrouped: Any = getattr(hidden.whole, name)(*frame._without(_bound(given, frames)))
-            return regrouped.agg(*frame._without(_bound(exprs, frames)))  # type: ignore[no-any-return]
-
-        return frame._either(whole, plain) if frame._names(exprs) else plain()
-
-
-def _grouping(grouped: Any, frame: _Knowing, name: str, given: tuple[Any, ...]) -> Any:
-    grouped.__class__ = _made_class(type(grouped), _Grouping)
-    grouped.deltamerge_grouped = frame, name, given
-    return grouped
+        return [self._without(bound(column, frames))]
 
 
 def _analyzed(frame: Frame, made: Frame) -> Frame:
@@ -360,21 +329,9 @@ def _method(name: str, makes: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def _as_of_spark(mixin: type, base: Any, made: Mapping[str, Callable[..., Any]]) -> None:
-    """Give a class those methods that this PySpark has, under the names, signatures and texts of Spark's own."""
-    for name, method in {**vars(mixin), **made}.items():
-        if name.startswith("_") or not callable(method):
-            continue
-        if hasattr(base, name):
-            setattr(mixin, name, functools.update_wrapper(method, getattr(base, name)))
-        else:
-            delattr(mixin, name)
-
-
-_as_of_spark(
+as_of_spark(
     _Knowing,
     DataFrame,
     {name: _method(name, _Knowing._kept) for name in (*_OF_ROWS, *_OF_NAMES)}
     | {name: _method(name, _Knowing._grouped) for name in _GROUPING},
 )
-_as_of_spark(_Grouping, GroupedData, {})
