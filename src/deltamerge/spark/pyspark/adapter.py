@@ -309,7 +309,8 @@ def with_stars(column: Column, spark: SparkSession, name: str, without: Callable
             return _nodes.mapped_call(part, visit, spark._jvm)
         return _reworded(text, lambda text: without(text, name))
 
-    found = _mapped(column, spark, visit) if "*" in str(column) or "star" in str(column) else column
+    text = str(column).lower()
+    found = _mapped(column, spark, visit) if "*" in text or "star" in text else column
     return column if found is None else found
 
 

@@ -47,6 +47,15 @@ CASES = {
         "SELECT `/t`._metadata.row_id, `/t`.* EXCEPT (`_metadata`) FROM m(/t) AS `/t`"
     ),
     "SELECT b.c._metadata.x FROM a.b.c": "SELECT c._metadata.x FROM m(c) AS `c`",
+    # A table that goes by the column's name, and one of whose columns no star shows any.
+    f"SELECT _metadata.* FROM {T} AS _metadata": "SELECT _metadata.* EXCEPT (`_metadata`) FROM m(/t) AS _metadata",
+    f"SELECT * FROM {T} a LEFT ANTI JOIN {U} b ON a._metadata.x = b._metadata.x": (
+        "SELECT * EXCEPT (`_metadata`) FROM m(/t) a LEFT ANTI JOIN m(/u) b ON a._metadata.x = b._metadata.x"
+    ),
+    f"SELECT * FROM {T} a SEMI JOIN (SELECT * FROM {U}) b ON a.id = b._metadata.x": (
+        "SELECT * FROM x a SEMI JOIN (SELECT * EXCEPT (`_metadata`) , `/u`.`_metadata` FROM m(/u) AS `/u`) b "
+        "ON a.id = b._metadata.x"
+    ),
     # One of several tables, or all.
     f"SELECT a._metadata, * FROM {T} a JOIN {U} b ON a.id = b.id": (
         "SELECT a._metadata, * EXCEPT (`_metadata`) FROM m(/t) a JOIN x b ON a.id = b.id"

@@ -29,7 +29,8 @@ _WHOLE = ("PIVOT", "UNPIVOT", "|>")
 class Relation:
     """What stands in a query's FROM: a table or a query, and the name that qualifies its columns, in lower case, () for none.
 
-    `listed` is the place in the text where the names end that it gives its columns, None where it gives them none.
+    `listed` is the place in the text where the names end that it gives its columns, None where it gives them none. Of one that
+    only `filters` the rows of others no star shows columns.
     """
 
     query: Query
@@ -37,6 +38,7 @@ class Relation:
     listed: int | None = None
     table: TableName | None = None
     inner: Query | None = None
+    filters: bool = False
 
     def goes_by(self, qualifiers: tuple[str, ...]) -> bool:
         """Whether a column's qualifiers are this relation's name, or the end of it."""
@@ -89,11 +91,16 @@ class HiddenColumn:
             query = self._queries.owner(places[table.first])
             if query is not None:
                 alias, listed = self._alias_at(behind[table.behind])
-                yield Relation(query, alias or tuple(part.lower() for part in table.parts), listed, table=table)
+                name = alias or tuple(part.lower() for part in table.parts)
+                yield Relation(query, name, listed, table=table, filters=self._filters(places[table.first]))
         for inner in self._queries.of_from:
             query = self._queries.owner(inner.opened)
             if query is not None:
-                yield Relation(query, *self._alias_at(inner.closed + 1), inner=inner)
+                yield Relation(query, *self._alias_at(inner.closed + 1), inner=inner, filters=self._filters(inner.opened))
+
+    def _filters(self, n: int) -> bool:
+        """Whether what begins at a place is joined for the rows of the other side alone."""
+        return keyword_at(self._tokens, n - 1) == "JOIN" and keyword_at(self._tokens, n - 2) in ("ANTI", "SEMI")
 
     def _alias_at(self, n: int) -> tuple[tuple[str, ...], int | None]:
         """The alias of what ends before a place, and where the names end that it gives the columns."""
@@ -176,15 +183,16 @@ class HiddenColumn:
 
     def _stars(self, relations: Sequence[Relation]) -> Iterator[Edit]:
         """The changes of a query's stars by which they leave the column of some relations out."""
-        query, only = relations[0].query, len(relations) == 1
+        query, seen = relations[0].query, [r for r in relations if not r.filters]
+        named = [r for r in self._relations if r.query is query and r.name == (self._name,)]
         for n in self._queries.places(query):
             if not _is_star(self._tokens, n):
                 continue
             qualifiers = _qualifiers(self._tokens, n)
-            if qualifiers[-1:] == (self._name,):
+            if qualifiers[-1:] == (self._name,) and not any(r.goes_by(qualifiers) for r in named):
                 continue
-            left_out = [r for r in relations if r.goes_by(qualifiers)]
-            names = [quoted(self._name) if only else f"{r.qualifier}{quoted(self._name)}" for r in left_out]
+            left_out = [r for r in seen if r.goes_by(qualifiers)]
+            names = [quoted(self._name) if len(seen) == 1 else f"{r.qualifier}{quoted(self._name)}" for r in left_out]
             if names:
                 yield without(self._tokens, n, names)
 
