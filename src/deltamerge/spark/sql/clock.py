@@ -66,7 +66,9 @@ def at_time(text: str, micros: int, own: Collection[str], columns: Collection[st
             if last < len(tokens) and (not arguments or (word == "current_time" and _are_digits(arguments))):
                 found.append((tokens[start].start, tokens[last].behind, _value(word, micros, arguments)))
         elif word in _WORDS and start == n and not hides and word not in columns and not _is_name_here(tokens, n):
-            found.append((token.start, token.behind, _value(word, micros, [])))
+            named = _names_a_field(tokens, n)
+            if named is not None:
+                found.append((token.start, token.behind, _value(word, micros, []) + (f" AS `{token.name}`" if named else "")))
     return replaced(text, found)
 
 
@@ -82,6 +84,17 @@ def _start(tokens: Sequence[Token], n: int) -> int:
 def _is_name_here(tokens: Sequence[Token], n: int) -> bool:
     """Whether a word stands where a name does: before a dot, as an alias, or as the name of an argument."""
     return keyword_at(tokens, n + 1) in (".", "=>") or keyword_at(tokens, n - 1) == "AS"
+
+
+def _names_a_field(tokens: Sequence[Token], n: int) -> bool | None:
+    """Whether a word without parentheses is an argument of STRUCT, which names a field by it; None where no alias can say so."""
+    if keyword_at(tokens, n - 1) not in ("(", ",") or keyword_at(tokens, n + 1) not in (")", ","):
+        return False
+    opening = next((m for m in range(n - 1, -1, -1) if keyword_at(tokens, m) == "(" and partner(tokens, m) > n), 0)
+    if not opening or tokens[opening - 1].name.lower() != "struct":
+        return False
+    # The grammar knows aliases in STRUCT(..) alone: not where the function's name is quoted, or has its schema before it.
+    return True if keyword_at(tokens, opening - 1) == "STRUCT" else None
 
 
 def _are_digits(arguments: Sequence[str]) -> bool:

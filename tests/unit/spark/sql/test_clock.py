@@ -31,6 +31,12 @@ def changed(text: str, *columns: str) -> str:
         ("(SELECT max(at) FROM v WHERE at < now())", f"(SELECT max(at) FROM v WHERE at < ({TIME}))"),
         ("transform(s.a, e -> now())", f"transform(s.a, e -> ({TIME}))"),
         ("builtin.now() = System.Builtin.now()", f"({TIME}) = ({TIME})"),
+        ("struct(CURRENT_DATE, s.a)", f"struct({DATE} AS `CURRENT_DATE`, s.a)"),
+        ("struct((s.a), array(1), `current_date`)", f"struct((s.a), array(1), {DATE} AS `current_date`)"),
+        (
+            "struct(current_date AS d, current_date + 1, array(current_date), now())",
+            f"struct({DATE} AS d, {DATE} + 1, array({DATE}), ({TIME}))",
+        ),
         ("concat('now()', \"now()\", now())", f"concat('now()', \"now()\", ({TIME}))"),
     ],
 )
@@ -53,6 +59,8 @@ def test_what_asks_for_the_time_is_replaced(text: str, expected: str) -> None:
         "transform(s.a, current_date -> current_date + 1)",
         "(SELECT max(current_date) FROM v)",
         "struct(1 AS current_date)",
+        "`struct`(current_date)",
+        "builtin.struct(s.a, current_date)",
         "other.builtin.now()",
         "db.now()",
         "/* now() */ 1",
