@@ -18,7 +18,7 @@ from deltamerge.errors import DeltaMergeError
 from tests.java import QUICK_JAVA, SMALL
 from tests.old_arrow import IS_OLD, is_lacking, lacking
 from tests.older import IS_OLDER, NEWER, UNREADABLE, install
-from tests.sampling import ORACLE_SETTINGS, quarter, single
+from tests.sampling import ORACLE_SETTINGS, quarter, single, today, todays
 
 pytest_plugins = ["tests.stores.fixtures"]
 
@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if "DELTAMERGE_TEST_ALL" not in os.environ:
         dropped = {item for item in kept if item.path.parent.name == "e2e"} - set(_sample(config, kept))
         oracle = [item for item in kept if item.path.parent.name == "oracle"]
-        dropped |= set(oracle) - set(single(oracle, ORACLE_SETTINGS))
+        dropped |= set(oracle) - set(todays(single(oracle, ORACLE_SETTINGS), today()))
         if config.getoption("--connect"):
             dropped |= {item for item in kept if item.path.parent.name == "docs" and zlib.crc32(item.name.encode()) % 3}
         kept = [item for item in kept if item not in dropped]
@@ -100,6 +100,7 @@ def _sample(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item
         on_connect = set() if IS_OLDER else set(quarter([item for item in items if _runs_on_connect(item)]))
         asked = bool(config.getoption("--connect"))
         items = [item for item in items if (item in on_connect) is asked or item.get_closest_marker("connect")]
+        return todays(single(items), today())
     return single(items)
 
 

@@ -1,10 +1,15 @@
-"""Which of the tests run unless all are asked for: each once, in one setting, on classic Spark or on Spark Connect."""
+"""Which of the tests run unless all are asked for: each once, in one setting, on classic Spark or on Spark Connect.
+
+Of those with other variants half of them, on the next day the other half.
+"""
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 import pytest
 
@@ -29,6 +34,23 @@ def single(items: Sequence[pytest.Item], settings: frozenset[str] = SETTINGS) ->
 def quarter(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """A fixed quarter of the tests, each with all of its variants, in the order given."""
     return [item for item in items if zlib.crc32(f"quarter of {_name(item)}".encode()) % 4 == 0]
+
+
+def todays(items: Sequence[pytest.Item], day: int) -> list[pytest.Item]:
+    """Of each test with more than two variants every other one, those left out on the day after, in the order given."""
+    groups: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        groups[_name(item)].append(item)
+    kept = set[int]()
+    for group in groups.values():
+        ordered = sorted(group, key=lambda item: (zlib.crc32(item.name.encode()), item.name))
+        kept |= {id(item) for item in (ordered[day % 2 :: 2] if len(group) > 2 else group)}
+    return [item for item in items if id(item) in kept]
+
+
+def today() -> int:
+    """The number of this day, or of the one for which DELTAMERGE_TEST_DAY asks."""
+    return int(os.environ.get("DELTAMERGE_TEST_DAY", datetime.now(UTC).toordinal()))
 
 
 def _test(item: pytest.Item, settings: frozenset[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sampling import quarter, single
+from tests.sampling import quarter, single, today, todays
 
 pytest_plugins = ["pytester"]
 
@@ -54,5 +54,20 @@ def test_a_quarter_of_the_tests_are_whole_tests(pytester: pytest.Pytester) -> No
     assert 35 < len(names) < 65
 
 
+def test_two_days_have_every_variant_and_each_has_every_test(items: list[pytest.Item]) -> None:
+    one, other = todays(items, 739000), todays(items, 739001)
+    assert {*one, *other} == set(items)
+    assert len(one) == len(other) == 6 + 2 + 1
+    assert [item for item in one if item in other] == [item for item in items if "settings" not in item.name]
+    assert todays(items, 739002) == one == sorted(one, key=items.index)
+
+
+def test_the_day_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DELTAMERGE_TEST_DAY", raising=False)
+    assert today() > 739000
+    monkeypatch.setenv("DELTAMERGE_TEST_DAY", "7")
+    assert today() == 7
+
+
 def test_what_is_asked_for_by_name_stays(items: list[pytest.Item]) -> None:
-    assert all(single([item]) == [item] for item in items)
+    assert all(single([item]) == todays([item], today()) == [item] for item in items)
