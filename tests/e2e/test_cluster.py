@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from tests.e2e.clustered import MODULES, STRATEGIES
+from tests.faults.cluster import cluster, spark_home
 from tests.faults.processes import Child
 
 BLOCKER = """
@@ -41,46 +37,20 @@ def executor_python(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def spark_home(tmp_path: Path) -> Path:
-    """PySpark's own Spark, in a folder where the cluster's workers may leave their files."""
-    home = tmp_path / "spark"
-    home.mkdir()
-    for entry in Path(pyspark.__file__).parent.iterdir():
-        (home / entry.name).symlink_to(entry)
-    return home
-
-
-@pytest.fixture
-def master(request: pytest.FixtureRequest, tmp_path: Path, spark_home: Path) -> Iterator[str]:
+def master(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A cluster of two workers: within the driver's JVM, or with `--cluster` processes of their own."""
     if not request.config.getoption("--cluster"):
         yield "local-cluster[2,1,1024]"
         return
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"spark://127.0.0.1:{free.getsockname()[1]}"
-    with ExitStack() as stack:
-        started(stack, tmp_path, spark_home, "master.Master", "--port", url.rpartition(":")[2])
-        for _ in range(2):
-            started(stack, tmp_path, spark_home, "worker.Worker", "--cores", "1", "--memory", "1g", url)
+    with cluster(tmp_path, ["127.0.0.1"] * 2) as url:
         yield url
 
 
-def started(stack: ExitStack, folder: Path, home: Path, name: str, *arguments: str) -> None:
-    """Run one of Spark's daemons up to the end of the stack. Workers try until the master is there."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK", "SPARK"))}
-    kept |= {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work")}
-    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", "--webui-port", "0"]
-    log = stack.enter_context((folder / "daemons.log").open("ab"))
-    daemon = stack.enter_context(subprocess.Popen([*command, *arguments], env=kept, stdout=log, stderr=log, cwd=folder))
-    stack.callback(daemon.kill)
-
-
 @pytest.mark.classic
-def test_executors_need_no_deltamerge(tmp_path: Path, executor_python: Path, spark_home: Path, master: str) -> None:
+def test_executors_need_no_deltamerge(tmp_path: Path, executor_python: Path, master: str) -> None:
     environment = {
         "TEST_MASTER": master,
-        "SPARK_HOME": str(spark_home),
+        "SPARK_HOME": str(spark_home(tmp_path)),
         "PYSPARK_PYTHON": str(executor_python),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }

@@ -49,7 +49,11 @@ UNNAMED = "DELTAMERGE_JOB_FAILED"
 _LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _CAUSED = re.compile(r"^(?:Caused by)?: [\w.$]+: (.+)$", re.MULTILINE)
-_LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$", re.MULTILINE)
+_LAST_LINE = re.compile(
+    r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$|^(?:[\w.]+\.)?(\w+(?:Error|Exception))$", re.MULTILINE
+)
+_DIED = re.compile(r"Python worker exited unexpectedly[^.\n]*|ExecutorLostFailure[^\n]*")
+_MORE_MEMORY = "Give workers more memory (spark.executor.memoryOverhead, spark.executor.pyspark.memory) or fewer tasks at a time"
 
 
 def collect(
@@ -149,6 +153,12 @@ def translated(error: Exception) -> DeltaMergeError | AttemptEnded:
     kind: type[DeltaMergeError] = ExecutionError
     if condition == _LOST or _LOST in text:
         return SourceLostError(_LOST, f"Rows of the materialized source are lost: {message}", hint=_UNCHANGED)
+    if died := _DIED.search(text):
+        return ExecutionError(
+            "DELTAMERGE_WORKER_DIED",
+            f"Workers ended while they ran a task, more often than Spark tries again: {died[0]}",
+            hint=f"Often they are killed for want of memory. {_MORE_MEMORY} (spark.executor.cores). {_UNCHANGED}",
+        )
     if condition.startswith(("CAST_OVERFLOW", "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO")):
         kind = ArithmeticDataError
     elif condition == "CAST_INVALID_INPUT":
@@ -200,7 +210,11 @@ def _storage_failure(message: str) -> StorageError:
 
 def _worker_failure(text: str) -> DeltaMergeError:
     found = _LAST_LINE.findall(text)
-    name, message = found[-1] if found else ("error", _first_line(text))
+    name, message = (found[-1][0] or found[-1][2], found[-1][1]) if found else ("error", _first_line(text))
+    if name in ("MemoryError", "ArrowMemoryError"):
+        hint = f"{_MORE_MEMORY} (spark.executor.cores). {_UNCHANGED}"
+        message = f"A worker has too little memory: {message or name}"
+        return ExecutionError("DELTAMERGE_WORKER_OUT_OF_MEMORY", message, parameters={"exception": name}, hint=hint)
     if name in ("OSError", "PermissionError", "FileNotFoundError", "ArrowIOError") or "Errno" in message:
         return _storage_failure(message)
     return _python_failure(name, message)
@@ -209,7 +223,7 @@ def _worker_failure(text: str) -> DeltaMergeError:
 def _python_failure(name: str, message: str) -> ExecutionError:
     return ExecutionError(
         "DELTAMERGE_PYTHON_FAILED",
-        f"Python code failed on a worker: {name}: {message}",
+        f"Python code failed on a worker: {name}: {message}".removesuffix(": "),
         parameters={"exception": name},
         hint=f"The full traceback is this error's cause. {_UNCHANGED}",
     )

@@ -32,8 +32,38 @@ def test_arithmetic_keeps_sparks_condition(condition: str) -> None:
     assert (found.condition, found.detail) == (condition, "The value is too large.")
 
 
+@pytest.mark.parametrize("said", ["MemoryError", "pyarrow.lib.ArrowMemoryError: malloc of size 64 failed"])
+def test_a_worker_without_memory_has_a_name_and_a_cure(said: str) -> None:
+    text = "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File x\n"
+    found = translated(PySparkException(f"PythonException: {text}{said}\n\n\tat java.lang.Thread"))
+    assert type(found) is ExecutionError
+    assert found.condition == "DELTAMERGE_WORKER_OUT_OF_MEMORY"
+    assert said.rpartition(": ")[2] in found.detail
+    assert "spark.executor.memoryOverhead" in (found.hint or "")
+
+
+def test_an_exception_that_says_nothing_is_told_by_its_name() -> None:
+    found = translated(PySparkException("PythonException: \nTraceback (most recent call last):\n  File x\nAssertionError\n"))
+    assert (found.condition, found.detail) == ("DELTAMERGE_PYTHON_FAILED", "Python code failed on a worker: AssertionError")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider setting x",
+        "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: Command exited with code 137",
+    ],
+)
+def test_a_worker_that_dies_again_and_again_is_told(said: str) -> None:
+    found = translated(PySparkException(f"Job aborted due to stage failure: Task 0 in stage 5.0 failed 4 times: {said}\n\tat x"))
+    assert found.condition == "DELTAMERGE_WORKER_DIED"
+    assert "memory" in (found.hint or "")
+    assert "crashed" in found.detail or "137" in found.detail
+
+
 def test_a_lost_block_is_a_lost_source() -> None:
     text = "org.apache.spark.SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_3_1 not found!"
+    text += "\nExecutorLostFailure (executor 1 exited)"
     found = translated(PySparkException(text))
     assert type(found) is SourceLostError
     assert found.condition == "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
