@@ -94,7 +94,13 @@ def merged(spark: SparkSession, folder: Path, fault: str, at: str, always: bool,
         "orphans": len(written - before - known),
         "lost": len(known - written),
     }
-    DeltaTable.forPath(spark, path).vacuum(0)
+
+    def is_clean() -> bool:
+        """Another attempt, which Spark began as this one was slow, may still write a file."""
+        DeltaTable.forPath(spark, path).vacuum(0)
+        return names(path) <= known
+
+    until(is_clean)
     return told | {"left": len(names(path) - known), "vacuumed": table_rows(spark, path)}
 
 
