@@ -225,9 +225,11 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
             raise _corrupt(info.name, None, f"it has more than one {name} action", store)
     try:
         files = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
-        if compacted_range(info) is None:
+        compacted = compacted_range(info)
+        if compacted is None:
             files = _in_order(*files, order)
         else:
+            _check_whole(*files, others, compacted[0])
             _check_reconciled(*files, others)
     except UNPARSABLE as error:
         raise _corrupt(info.name, None, str(error), store) from error
@@ -248,6 +250,15 @@ def _in_order(adds: pa.Table, removes: pa.Table, order: Sequence[bool]) -> tuple
     kept = pa.array([is_added[key] for key in added.to_pylist()], pa.bool_())
     gone = pa.array([not is_added[key] for key in removed.to_pylist()], pa.bool_())
     return adds.filter(kept), removes.filter(gone)
+
+
+def _check_whole(adds: pa.Table, removes: pa.Table, others: Sequence[Action], first: int) -> None:
+    """Raise ValueError when a log compaction from version `first` on lacks what its commits surely had."""
+    if not (len(adds) or len(removes) or others):
+        raise ValueError("it holds no action that is known")
+    kinds = {type(action) for action in others}
+    if not first and not {Protocol, Metadata} <= kinds:
+        raise ValueError("it begins at version 0, and lacks the table's protocol or metadata")
 
 
 def _check_reconciled(adds: pa.Table, removes: pa.Table, others: Sequence[Action]) -> None:

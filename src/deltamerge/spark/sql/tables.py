@@ -20,7 +20,7 @@ class TableName:
     """A table that a query names, at the places [first, behind) of its text, and the version or time of it, as it is written.
 
     `has_name` says whether it goes by this name in the query, not by an alias, `is_plain` that it is neither delta.`path` nor
-    at a version or time.
+    at a version or time. An alias has its place at `alias`: behind the table, and behind its options and its sample.
     """
 
     first: int
@@ -30,6 +30,7 @@ class TableName:
     timestamp: str | None = None
     has_name: bool = True
     is_plain: bool = False
+    alias: int = -1
 
 
 def tables_in(text: str, plain: bool = False) -> list[TableName]:
@@ -145,7 +146,8 @@ def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
     version = _version(tokens[(begin + end) // 2]) if kind == "version" else None
     timestamp = text[tokens[begin].start : tokens[end - 1].behind] if kind == "timestamp" else None
     names, has_name = tuple(part.name for part in parts), keyword_at(tokens, n - 1) != "TABLE" and alias_at(tokens, end) is None
-    return TableName(parts[0].start, tokens[end - 1].behind, names, version, timestamp, has_name, is_plain)
+    alias = tokens[_behind_sample(tokens, end) - 1].behind
+    return TableName(parts[0].start, tokens[end - 1].behind, names, version, timestamp, has_name, is_plain, alias)
 
 
 # What may stand where a table can, and is none.
@@ -158,12 +160,19 @@ _BEHIND = ("ANTI", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FROM", "FULL", "
 
 def alias_at(tokens: Sequence[Token], n: int) -> int | None:
     """The place of the alias of a table that ends before a place, options and a sample not counted; None where it has none."""
-    while (word := keyword_at(tokens, n)) in ("WITH", "TABLESAMPLE", "REPEATABLE"):
-        while n < len(tokens) and keyword_at(tokens, n) != "(":
-            n += 1
-        n = partner(tokens, n) + 1
+    n = _behind_sample(tokens, n)
+    word = keyword_at(tokens, n)
     n, word = (n + 1, "") if word == "AS" else (n, word)
     return n if n < len(tokens) and is_name(tokens[n]) and word.partition(" ")[0] not in _BEHIND else None
+
+
+def _behind_sample(tokens: Sequence[Token], n: int) -> int:
+    """The place behind the options and the sample of a table that ends before a place."""
+    while keyword_at(tokens, n) in ("WITH", "TABLESAMPLE", "REPEATABLE"):
+        while n < len(tokens) and keyword_at(tokens, n) != "(":
+            n += 1
+        n = min(partner(tokens, n) + 1, len(tokens))
+    return n
 
 
 def name_at(tokens: Sequence[Token], n: int) -> list[Token]:
@@ -235,7 +244,7 @@ def with_stand_ins(text: str, views: Sequence[StandIn], edits: Sequence[tuple[in
     """
     tokens, unaliased = tokens_of(text) or [], {view.name for view in views if view.table.has_name}
     taken = _other_names(text, tokens, [view.table for view in views]) | _repeated(name[-1].lower() for name in unaliased)
-    places = [*edits, *((v.table.first, v.table.behind, v.view + _alias(v)) for v in views)]
+    places = [*edits, *(place for view in views for place in _places(view))]
     for n in range(len(tokens)):
         parts = name_at(tokens, n)
         if keyword_at(tokens, n - 1) == "." or any(first <= tokens[n].start < behind for first, behind, _ in places):
@@ -249,8 +258,12 @@ def with_stand_ins(text: str, views: Sequence[StandIn], edits: Sequence[tuple[in
     return replaced(text, places)
 
 
-def _alias(view: StandIn) -> str:
-    return f" AS {quoted(view.name[-1])}" if view.table.has_name else ""
+def _places(view: StandIn) -> list[tuple[int, int, str]]:
+    """Where the view and the alias are put that it needs."""
+    table, alias = view.table, f" AS {quoted(view.name[-1])}" if view.table.has_name else ""
+    if not alias or table.alias <= table.behind:
+        return [(table.first, table.behind, view.view + alias)]
+    return [(table.first, table.behind, view.view), (table.alias, table.alias, alias)]
 
 
 def _other_names(text: str, tokens: Sequence[Token], tables: Sequence[TableName]) -> frozenset[str]:

@@ -163,6 +163,21 @@ def test_a_log_compaction_that_was_not_reconciled_is_passed_over(
         load(store)
 
 
+@pytest.mark.parametrize(
+    ("first", "actions"), [(1, [{"whatever": {}}]), (0, [add("b"), add("c")])], ids=["unknown actions", "no protocol"]
+)
+def test_a_log_compaction_that_lacks_what_its_commits_have_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first: int, actions: list[Any]
+) -> None:
+    store = create(tmp_path, add("a"))
+    commit(tmp_path, 1, remove("a"), add("b"))
+    commit(tmp_path, 2, add("c"))
+    name = f"{first:020d}.{2:020d}.compacted.json"
+    log_file(tmp_path, name).write_text("".join(json.dumps(action) + "\n" for action in actions))
+    assert set(live(load(store))) == {("b", None), ("c", None)}
+    assert name in caplog.text
+
+
 def test_a_vector_buries_the_file_without_it(tmp_path: Path) -> None:
     store = create(tmp_path, add("a"))
     commit(tmp_path, 1, remove("a"), add("a", deletionVector=vector("v")))

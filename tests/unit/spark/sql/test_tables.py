@@ -102,6 +102,11 @@ def stood_in(text: str) -> str:
         ("TABLE t", "TABLE V0"),
         ("SELECT f(TABLE t)", "SELECT f(TABLE V0)"),
         ("SELECT * FROM t TABLESAMPLE (5 ROWS) x", "SELECT * FROM V0 TABLESAMPLE (5 ROWS) x"),
+        ("SELECT t.a FROM t TABLESAMPLE (5 ROWS)", "SELECT t.a FROM V0 TABLESAMPLE (5 ROWS) AS `t`"),
+        (
+            "SELECT db.t.a FROM db.t TABLESAMPLE (9 PERCENT) REPEATABLE (3) JOIN u",
+            "SELECT t.a FROM V0 TABLESAMPLE (9 PERCENT) REPEATABLE (3) AS `t` JOIN V1 AS `u`",
+        ),
         ("FROM t SELECT a", "FROM V0 AS `t` SELECT a"),
         ("SELECT * FROM t |> WHERE a > 1", "SELECT * FROM V0 AS `t` |> WHERE a > 1"),
         ("(SELECT * FROM t LEFT JOIN u USING (a))", "(SELECT * FROM V0 AS `t` LEFT JOIN V1 AS `u` USING (a))"),
