@@ -50,6 +50,15 @@ PLAIN = {
     "small": Plain(Reason.SMALL, options={"limits": {"small_file_bytes": 1 << 20}}),
     "every column of the only row group": Plain(Reason.WHOLE, write={"group_rows": 12}, options={"clause": EVERY}),
     "rows of every row group": Plain(Reason.WHOLE, options={"clause": DELETE, "rows": (0, 4, 8)}),
+    "a few bytes, a footer that is not looked into": Plain(
+        Reason.WHOLE, write={"group_rows": 12}, edit=lambda path: edited(path, with_unknown), options={"clause": DELETE}
+    ),
+    "a few bytes that are worth it": Plain(
+        Reason.FOOTER,
+        write={"group_rows": 12},
+        edit=lambda path: edited(path, with_unknown),
+        options={"clause": DELETE, "limits": {"page_bytes": 0}},
+    ),
     "a field that is not known": Plain(Reason.FOOTER, edit=lambda path: edited(path, with_unknown)),
     "no column orders": Plain(Reason.ORDERS, edit=lambda path: edited(path, without_orders)),
     "a column less": Plain(Reason.COLUMNS, ROWS.drop_columns(["share"])),

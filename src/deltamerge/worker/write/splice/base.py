@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -66,6 +66,8 @@ def base_of(spec: ChangeSpec, task: FileTask, opened: Opened) -> Base:
         raise NotSpliceable(Reason.SMALL)
     if opened.deleted.containers:
         raise NotSpliceable(Reason.VECTOR)
+    if not _keeps_columns(spec, spec.write.data_columns) and _is_soon_written(spec, opened):
+        raise NotSpliceable(Reason.WHOLE)
     calendars = calendars_of(opened.file)
     if calendars.int96:
         raise NotSpliceable(Reason.TYPES, "INT96")
@@ -88,7 +90,7 @@ def base_of(spec: ChangeSpec, task: FileTask, opened: Opened) -> Base:
         raise NotSpliceable(Reason.FOOTER, "it has other row groups")
     if not type_ordered(footer):
         raise NotSpliceable(Reason.ORDERS)
-    if len(footer.groups) <= 1 and not spec.write.budgets.page_share and not _keeps_columns(spec, names):
+    if len(footer.groups) <= 1 and not spec.write.budgets.page_share and not _keeps_columns(spec, names.values()):
         raise NotSpliceable(Reason.WHOLE)
     schema = pa.schema([_as_required(field, columns) for field in _in_order(spec.write.stored, columns)])
     return Base(opened, task.store or spec.write.store, task.name, footer, columns, names, schema)
@@ -126,10 +128,16 @@ def _wanted(stored: pa.Schema) -> tuple[Node, ...]:
     return columns_of(parse_footer(data[-8 - length : -8], len(data) - 8 - length).schema)
 
 
-def _keeps_columns(spec: ChangeSpec, names: Mapping[str, str]) -> bool:
-    """Whether some clause leaves some columns of the file as they are."""
-    updates = [spec.clauses[number] for number in spec.updates]
-    return any(not clause.assigned >= set(names.values()) for clause in updates)
+def _keeps_columns(spec: ChangeSpec, names: Iterable[str]) -> bool:
+    """Whether some clause leaves some of the columns as they are."""
+    updates, every = [spec.clauses[number] for number in spec.updates], set(names)
+    return any(not clause.assigned >= every for clause in updates)
+
+
+def _is_soon_written(spec: ChangeSpec, opened: Opened) -> bool:
+    """Whether pages are all that might be kept, and too few of them to look for: the footer is read a second time for that."""
+    metadata = opened.file.metadata
+    return bool(metadata.num_row_groups == 1 and metadata.row_group(0).total_byte_size < spec.write.budgets.page_bytes)
 
 
 def _in_order(schema: pa.Schema, columns: tuple[Node, ...]) -> list[pa.Field]:
