@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import deltamerge
 from deltamerge.tables import DeltaTable
@@ -42,7 +43,7 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
     arrive(folder / "in", 0, [(4, 40)])
     stream = spark.readStream.schema("id int, v int").parquet(str(folder / "in")).withColumnRenamed("v", "n")
     given = {"changes": changes, "time": time, "stream": stream, "checkpoint": str(folder / "checkpoint")}
-    yield {"spark": spark, "path": str(path), "DeltaTable": DeltaTable, "placed": placed, **given}
+    yield {"spark": spark, "path": str(path), "DeltaTable": DeltaTable, "F": F, "placed": placed, **given}
     spark.sql("DROP TABLE IF EXISTS made_by_call")
     spark.catalog.dropTempView("shown_by_call")
     deltamerge.deactivate(spark)

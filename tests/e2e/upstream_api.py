@@ -38,6 +38,8 @@ COLUMNS = "spark.table(f'delta.`{path}`').columns"
 PROPERTY = f"{{!r}} in {DETAIL}.properties"
 FEATURE = f"'deletionVectors' in {DETAIL}.tableFeatures"
 EMPTY = "it.toDF().count() == 0"
+MADE = "spark.table('made_by_call')"
+MAPPED = "CREATE TABLE made_by_call (id INT, n INT) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 CALLS: dict[str, tuple[Call, ...]] = {
     "Reading": (
         Call('spark.read.format("delta").load(path)', ROWS.format(3)),
@@ -47,6 +49,15 @@ CALLS: dict[str, tuple[Call, ...]] = {
         Call(
             'spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(path)',
             ROWS.format(3),
+        ),
+        Call(
+            'spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).option("endingVersion", 0)'
+            ".load(path)",
+            ROWS.format(1),
+        ),
+        Call(
+            'spark.read.format("delta").option("readChangeFeed", "true").option("startingTimestamp", time).load(path)',
+            "{row.id for row in it.collect()} >= {2, 3}",
         ),
         Call("spark.read.table(f'delta.`{path}`')", ROWS.format(3)),
         Call("spark.table(f'delta.`{path}`')", ROWS.format(3)),
@@ -71,17 +82,36 @@ CALLS: dict[str, tuple[Call, ...]] = {
             'changes.write.format("delta").mode("append").option("userMetadata", "by hand").save(path)',
             "DeltaTable.forPath(spark, path).history(1).first().userMetadata == 'by hand'",
         ),
+        Call('changes.write.format("delta").mode("error").save(f"{path}_new")', COUNT.format(3)),
         Call('changes.write.format("delta").mode("ignore").save(path)', COUNT.format(3)),
+        Call('changes.write.format("delta").mode("append").option("maxRecordsPerFile", 1).save(path)', f"{DETAIL}.numFiles == 4"),
         Call('changes.write.format("delta").saveAsTable("made_by_call")', "spark.table('made_by_call').count() == 2"),
         Call("changes.write.insertInto(f'delta.`{path}`')", COUNT.format(5)),
         Call("changes.writeTo(f'delta.`{path}`').append()", COUNT.format(5)),
         Call("changes.writeTo(f'delta.`{path}`').overwritePartitions()", COUNT.format(2)),
+        Call("changes.writeTo(f'delta.`{path}`').overwrite(F.col('id') > 1)", COUNT.format(3)),
+        Call(
+            'changes.writeTo("made_by_call").using("delta").replace()',
+            "spark.table('made_by_call').columns == ['id', 'n']",
+            behind="CREATE TABLE made_by_call (w STRING) USING delta",
+        ),
         Call('changes.writeTo("made_by_call").using("delta").create()', "spark.table('made_by_call').count() == 2"),
         Call('changes.writeTo("made_by_call").using("delta").createOrReplace()', "spark.table('made_by_call').count() == 2"),
     ),
     "Streams": (
         Call('spark.readStream.format("delta").load(path)', 'it.isStreaming and it.columns == ["id", "n"]'),
         Call("spark.readStream.table(f'delta.`{path}`')", "it.isStreaming"),
+        Call(
+            'spark.readStream.format("delta").option("startingVersion", 1).option("maxFilesPerTrigger", 1)'
+            '.option("maxBytesPerTrigger", "1g").load(path)',
+            "it.isStreaming",
+        ),
+        Call(
+            'spark.readStream.format("delta").option("startingTimestamp", time).option("ignoreDeletes", "true").load(path)',
+            "it.isStreaming",
+        ),
+        Call('spark.readStream.format("delta").option("ignoreChanges", "true").load(path)', "it.isStreaming"),
+        Call('spark.readStream.format("delta").option("skipChangeCommits", "true").load(path)', "it.isStreaming"),
         Call(
             'spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(path)',
             'it.isStreaming and "_change_type" in it.columns',
@@ -99,11 +129,18 @@ CALLS: dict[str, tuple[Call, ...]] = {
     "SQL": (
         sql("SELECT * FROM delta.`path`", ROWS.format(3)),
         sql("SELECT * FROM delta.`path` VERSION AS OF 0", ROWS.format(1)),
+        Call("spark.sql(f\"SELECT * FROM delta.`{path}` TIMESTAMP AS OF '{time}'\")", "1 in [row.id for row in it.collect()]"),
         sql("SELECT * FROM table_changes_by_path('path', 0)", ROWS.format(3)),
+        sql(
+            "SELECT * FROM table_changes('made_by_call', 0)",
+            "'_change_type' in it.columns and it.count() == 0",
+            behind="CREATE TABLE made_by_call (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+        ),
         sql("MERGE INTO delta.`path` t USING changes s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", "it.first()[0] == 2"),
         sql("DELETE FROM delta.`path` WHERE id = 1", "it.first()[0] == 1"),
         sql("UPDATE delta.`path` SET n = 0 WHERE id > 1", "it.first()[0] == 2"),
         sql("INSERT INTO delta.`path` VALUES (4, 40)", COUNT.format(4)),
+        sql("INSERT INTO delta.`path` (n, id) VALUES (40, 4)", COUNT.format(4)),
         sql("INSERT INTO delta.`path` BY NAME SELECT 40 AS n, 4 AS id", COUNT.format(4)),
         sql("INSERT OVERWRITE delta.`path` SELECT * FROM changes", COUNT.format(2)),
         sql("INSERT INTO delta.`path` REPLACE WHERE id > 1 SELECT * FROM changes", COUNT.format(3)),
@@ -116,6 +153,14 @@ CALLS: dict[str, tuple[Call, ...]] = {
         ),
         sql("ALTER TABLE delta.`path` ADD COLUMNS (w STRING COMMENT 'a text')", f"{COLUMNS} == ['id', 'n', 'w']"),
         sql("ALTER TABLE delta.`path` ALTER COLUMN n COMMENT 'a number'", f"{COLUMNS} == ['id', 'n']"),
+        sql("ALTER TABLE made_by_call RENAME COLUMN n TO m", f"{MADE}.columns == ['id', 'm']", behind=MAPPED),
+        sql("ALTER TABLE made_by_call DROP COLUMN n", f"{MADE}.columns == ['id']", behind=MAPPED),
+        sql(
+            "ALTER TABLE made_by_call ALTER COLUMN n TYPE BIGINT",
+            f"dict({MADE}.dtypes)['n'] == 'bigint'",
+            behind="CREATE TABLE made_by_call (id INT, n INT) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        ),
+        sql("ALTER TABLE delta.`path` DROP CONSTRAINT IF EXISTS positive", COUNT.format(3)),
         sql("ALTER TABLE delta.`path` ADD CONSTRAINT positive CHECK (id > 0)", PROPERTY.format("delta.constraints.positive")),
         sql("ALTER TABLE delta.`path` SET TBLPROPERTIES ('k' = 'v')", PROPERTY.format("k")),
         sql("ALTER TABLE delta.`path` UNSET TBLPROPERTIES IF EXISTS ('k')", COUNT.format(3)),
@@ -133,8 +178,13 @@ CALLS: dict[str, tuple[Call, ...]] = {
         sql("VACUUM delta.`path` RETAIN 200 HOURS", COUNT.format(3)),
         sql("VACUUM delta.`path` DRY RUN", ROWS.format(0)),
         sql("RESTORE TABLE delta.`path` TO VERSION AS OF 0", COUNT.format(1)),
+        Call(
+            "spark.sql(f\"RESTORE TABLE delta.`{path}` TO TIMESTAMP AS OF '{time}'\")",
+            COUNT.format(3),
+        ),
         sql("REORG TABLE delta.`path` APPLY (PURGE)", COUNT.format(3)),
         sql("TRUNCATE TABLE delta.`path`", COUNT.format(0)),
+        sql("DROP TABLE made_by_call", "not spark.catalog.tableExists('made_by_call')", behind=MAPPED),
         sql("DESCRIBE HISTORY delta.`path`", ROWS.format(2)),
         sql("DESCRIBE DETAIL delta.`path`", "it.first().numFiles == 2"),
         sql("GENERATE symlink_format_manifest FOR TABLE delta.`path`", "it.columns == []"),
@@ -158,6 +208,11 @@ CALLS: dict[str, tuple[Call, ...]] = {
             ".whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()",
             "it.first()[0] == 2",
         ),
+        Call(
+            'DeltaTable.forPath(spark, path).alias("t").merge(changes.alias("s"), "t.id = s.id").withSchemaEvolution()'
+            '.whenMatchedUpdate(set={"n": "s.n"}).whenNotMatchedBySourceDelete().execute()',
+            COUNT.format(2),
+        ),
         Call('DeltaTable.forPath(spark, path).generate("symlink_format_manifest")', "it is None"),
         Call("DeltaTable.forName(spark, f'delta.`{path}`')", "it.toDF().count() == 3"),
         Call('DeltaTable.create(spark).tableName("made_by_call").addColumn("id", "INT").execute()', EMPTY),
@@ -169,6 +224,11 @@ CALLS: dict[str, tuple[Call, ...]] = {
             '.generatedAlwaysAsIdentity().build()]).property("k", "v").comment("made").execute()',
             EMPTY,
         ),
+        Call(
+            'DeltaTable.create(spark).location(f"{path}_new").addColumn("id", "INT", nullable=False, comment="a key")'
+            '.addColumn("twice", "BIGINT", generatedAlwaysAs="CAST(id * 2 AS BIGINT)").execute()',
+            EMPTY,
+        ),
         Call("DeltaTable.forPath(spark, path).optimize().executeCompaction()", f"{DETAIL}.numFiles == 1"),
         Call('DeltaTable.forPath(spark, path).optimize().where("true").executeZOrderBy("id")', f"{DETAIL}.numFiles == 1"),
         Call("DeltaTable.forPath(spark, path).vacuum(200)", "it.count() == 0"),
@@ -176,6 +236,10 @@ CALLS: dict[str, tuple[Call, ...]] = {
         Call("DeltaTable.forPath(spark, path).restoreToTimestamp(time)", COUNT.format(3)),
         Call('DeltaTable.forPath(spark, path).clone(f"{path}_new", isShallow=True)', "it.toDF().count() == 3"),
         Call('DeltaTable.forPath(spark, path).cloneAtVersion(0, f"{path}_new", isShallow=True)', "it.toDF().count() == 1"),
+        Call(
+            'DeltaTable.forPath(spark, path).cloneAtTimestamp(time, f"{path}_new", isShallow=True)',
+            "1 in [row.id for row in it.toDF().collect()]",
+        ),
         Call("DeltaTable.forPath(spark, path).upgradeTableProtocol(1, 4)", f"{DETAIL}.minWriterVersion >= 4"),
         Call('DeltaTable.forPath(spark, path).addFeatureSupport("deletionVectors")', FEATURE),
         Call('DeltaTable.forPath(spark, path).dropFeatureSupport("vacuumProtocolCheck")', COUNT.format(3)),
