@@ -89,11 +89,23 @@ def test_float_bounds_hold_with_nan_as_the_largest_value(type: pa.DataType, data
         assert (low, high) == (("NaN", "NaN") if has_nan else (None, None))
         return
     parse = np.dtype(type.to_pandas_dtype()).type
+    if low is None:
+        assert {math.inf, float(np.finfo(parse).max)} <= set(map(abs, known))
+        return
     assert parse(low) <= min(known)
     assert high == "NaN" if has_nan else parse(high) >= max(known)
     if all(map(math.isfinite, known)):
         assert parse(low) == min(known)
         assert has_nan or parse(high) == max(known)
+
+
+@pytest.mark.parametrize("type", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_infinity_beside_the_largest_number_has_no_bounds(type: pa.DataType, sign: int) -> None:
+    """They look like those that an older PyArrow writes of infinity alone."""
+    largest = float(np.finfo(type.to_pandas_dtype()).max)
+    assert column_stats([sign * largest, sign * math.inf], type, 0) == (None, None)
+    assert column_stats([sign * largest, sign * 1.0], type, 0) != (None, None)
 
 
 @examples
