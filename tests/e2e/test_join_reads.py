@@ -65,6 +65,24 @@ def test_a_value_that_asks_a_query_is_not_taken_for_that_of_another_version(
     assert version(path) == 1
 
 
+def refused_after_a_change(
+    spark: SparkSession, path: Path, patch: pytest.MonkeyPatch, moment: str, run: Callable[[], object]
+) -> None:
+    """A statement is refused, before or while it runs, as another transaction has changed a row that its query has read."""
+    before = version(path)
+
+    def change() -> None:
+        DeltaTable.forPath(spark, str(path)).update("id = 15", {"n": "100000"})
+
+    if moment == "before":
+        change()
+    else:
+        interrupting(patch, change)
+    with pytest.raises(ConcurrentAppendException, match="Read the table again"):
+        run()
+    assert version(path) == before + 1
+
+
 @pytest.mark.parametrize("statement", ["update", "merge", "sql"])
 @pytest.mark.parametrize("moment", ["before", "meanwhile"])
 def test_a_value_that_asks_a_query_is_not_taken_for_that_of_other_files_before(
@@ -72,7 +90,6 @@ def test_a_value_that_asks_a_query_is_not_taken_for_that_of_other_files_before(
 ) -> None:
     """The other transaction changes a file that the statement does not read, and the query of its value does."""
     table = make(spark, path, SCHEMA, ROWS, files=2)
-    before = version(path)
     query = "(SELECT max(n) FROM seen_rows)"
     new_source = source(spark, "id int", [(3,)])
     run: dict[str, Callable[[], object]] = {
@@ -81,18 +98,9 @@ def test_a_value_that_asks_a_query_is_not_taken_for_that_of_other_files_before(
         "sql": lambda: deltamerge.sql(spark, f"UPDATE delta.`{path}` SET n = {query} WHERE id = 3"),
     }
 
-    def interrupt() -> None:
-        DeltaTable.forPath(spark, str(path)).update("id = 15", {"n": "100000"})
-
     DeltaTable.forPath(spark, str(path)).toDF().createOrReplaceTempView("seen_rows")
     try:
-        if moment == "before":
-            interrupt()
-        else:
-            interrupting(monkeypatch, interrupt)
-        with pytest.raises(ConcurrentAppendException, match="Read the table again"):
-            run[statement]()
-        assert version(path) == before + 1
+        refused_after_a_change(spark, path, monkeypatch, moment, run[statement])
         DeltaTable.forPath(spark, str(path)).toDF().createOrReplaceTempView("seen_rows")
         run[statement]()
     finally:
@@ -106,7 +114,6 @@ def test_a_query_within_a_column_has_read_the_rows_of_its_frame(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, form: str, moment: str
 ) -> None:
     table = make(spark, path, SCHEMA, ROWS, vectors=True)
-    before = version(path)
 
     def value() -> Column:
         rows = DeltaTable.forPath(spark, str(path)).toDF()
@@ -114,18 +121,9 @@ def test_a_query_within_a_column_has_read_the_rows_of_its_frame(
         largest = rows.select(F.max("n")).scalar() if form != "cast" else F.expr("(SELECT max(n) FROM seen_rows)")
         return {"scalar": largest, "case": F.when(F.col("id") > 0, largest).otherwise(0), "cast": largest.cast("int")}[form]
 
-    def interrupt() -> None:
-        DeltaTable.forPath(spark, str(path)).update("id = 15", {"n": "100000"})
-
     old = value()
     try:
-        if moment == "before":
-            interrupt()
-        else:
-            interrupting(monkeypatch, interrupt)
-        with pytest.raises(ConcurrentAppendException, match="Read the table again"):
-            table.update("id = 3", {"n": old})
-        assert version(path) == before + 1
+        refused_after_a_change(spark, path, monkeypatch, moment, lambda: table.update("id = 3", {"n": old}))
         table.update("id = 3", {"n": value()})
     finally:
         spark.catalog.dropTempView("seen_rows")

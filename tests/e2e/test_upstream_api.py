@@ -33,7 +33,7 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "t_raw" / "x.parquet")
     changes = spark.createDataFrame([(2, 21), (3, 31)], "id int, n int")
     changes.createOrReplaceTempView("changes")
-    (time,) = DeltaTable.forPath(spark, str(path)).history(1).selectExpr("string(timestamp)").first()
+    time, begin = (row[0] for row in DeltaTable.forPath(spark, str(path)).history(2).selectExpr("string(timestamp)").collect())
 
     def placed(text: str) -> str:
         return re.sub("(?<=[`'])path(?=[`'])", str(path), text)
@@ -42,7 +42,7 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("stream")
     arrive(folder / "in", 0, [(4, 40)])
     stream = spark.readStream.schema("id int, v int").parquet(str(folder / "in")).withColumnRenamed("v", "n")
-    given = {"changes": changes, "time": time, "stream": stream, "checkpoint": str(folder / "checkpoint")}
+    given = {"changes": changes, "time": time, "begin": begin, "stream": stream, "checkpoint": str(folder / "checkpoint")}
     yield {"spark": spark, "path": str(path), "DeltaTable": DeltaTable, "F": F, "placed": placed, **given}
     spark.sql("DROP TABLE IF EXISTS made_by_call")
     spark.catalog.dropTempView("shown_by_call")
@@ -53,6 +53,6 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
 @pytest.mark.parametrize("call", EVERY, ids=lambda call: call.text)
 def test_it_works(known: dict[str, Any], call: Call) -> None:
     if call.behind:
-        known["spark"].sql(call.behind)
+        known["spark"].sql(known["placed"](call.behind))
     it = eval(call.code, known)
     assert eval(call.check, {**known, "it": it})

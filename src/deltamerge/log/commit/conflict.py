@@ -207,5 +207,10 @@ def conflict(
         parameters={"tableName": table, "version": winner.version, "operation": operation},
         hint=hint,
     )
-    error.runs_again = kind.runs_again and hint != READ_AGAIN
+    return to_read_again(error) if hint == READ_AGAIN else error
+
+
+def to_read_again(error: ConcurrentModificationError) -> ConcurrentModificationError:
+    """The error as one after which a merge does not run again by itself: its rows would be the same."""
+    error.runs_again = False
     return error

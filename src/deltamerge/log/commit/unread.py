@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamerge.errors import ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentWriteError, CorruptTableError
-from deltamerge.log.commit.conflict import READ_AGAIN, FrameRead, conflict
+from deltamerge.log.commit.conflict import READ_AGAIN, FrameRead, conflict, to_read_again
 from deltamerge.log.replay.commit_file import CommitFile, has_vanished, read_commits
 from deltamerge.log.replay.segment import all_commits, commit_version
 from deltamerge.log.replay.snapshot import Snapshot
@@ -52,5 +52,4 @@ def _since(snapshot: Snapshot, version: int) -> list[CommitFile]:
         parameters={"tableName": store.url, "version": version},
         hint=READ_AGAIN,
     )
-    unknown.runs_again = False
-    raise unknown
+    raise to_read_again(unknown)

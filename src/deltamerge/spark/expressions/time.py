@@ -100,6 +100,8 @@ def may_ask_time(expression: Expression) -> bool:
 
 def asks_unseen(expression: Expression) -> bool:
     """Whether an expression may ask for the time, or read tables, where it can't be seen: within a function or a query."""
+    if name_parts(expression.tree):
+        return False
     called = called_in(expression.text)
     return called is None or not called <= _known() or has_subquery(expression.tree, expression.text)
 

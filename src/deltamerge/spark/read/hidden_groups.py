@@ -53,9 +53,8 @@ class Grouping:
             return found
 
         def whole() -> Frame:
-            frames = frame._frames()
-            regrouped: Any = getattr(hidden.whole, name)(*frame._without(bound(given, frames)))
-            return regrouped.agg(*frame._without(bound(exprs, frames)))  # type: ignore[no-any-return]
+            regrouped: Any = frame._by_whole(name, given, {})
+            return regrouped.agg(*frame._without(bound(exprs, frame._frames())))  # type: ignore[no-any-return]
 
         return frame._either(whole, plain) if frame._names(exprs) else plain()
 

@@ -49,11 +49,12 @@ UNNAMED = "DELTAMERGE_JOB_FAILED"
 _LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _CAUSED = re.compile(r"^(?:Caused by)?: [\w.$]+: (.+)$", re.MULTILINE)
-_LAST_LINE = re.compile(
-    r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Interrupt)?): (.*)$|^(?:[\w.]+\.)?(\w+(?:Error|Exception))$", re.MULTILINE
-)
+_LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?=: )|\w+(?:Error|Exception)$)(?:: (.*))?$", re.MULTILINE)
 _DIED = re.compile(r"Python worker exited unexpectedly[^.\n]*|ExecutorLostFailure[^\n]*")
-_MORE_MEMORY = "Give workers more memory (spark.executor.memoryOverhead, spark.executor.pyspark.memory) or fewer tasks at a time"
+_MORE_MEMORY = (
+    "Give workers more memory (spark.executor.memoryOverhead, spark.executor.pyspark.memory), or fewer tasks at a time "
+    f"(spark.executor.cores). {_UNCHANGED}"
+)
 
 
 def collect(
@@ -120,7 +121,7 @@ def in_process() -> Iterator[None]:
         raise refused(error.condition, error.message, error.parameters) from error
     except OSError as error:
         raise _storage_failure(str(error)) from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, MemoryError) as error:
         raise _python_failure(type(error).__name__, str(error)) from error
 
 
@@ -157,7 +158,7 @@ def translated(error: Exception) -> DeltaMergeError | AttemptEnded:
         return ExecutionError(
             "DELTAMERGE_WORKER_DIED",
             f"Workers ended while they ran a task, more often than Spark tries again: {died[0]}",
-            hint=f"Often they are killed for want of memory. {_MORE_MEMORY} (spark.executor.cores). {_UNCHANGED}",
+            hint=f"Often they are killed for want of memory. {_MORE_MEMORY}",
         )
     if condition.startswith(("CAST_OVERFLOW", "ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO")):
         kind = ArithmeticDataError
@@ -210,17 +211,20 @@ def _storage_failure(message: str) -> StorageError:
 
 def _worker_failure(text: str) -> DeltaMergeError:
     found = _LAST_LINE.findall(text)
-    name, message = (found[-1][0] or found[-1][2], found[-1][1]) if found else ("error", _first_line(text))
-    if name in ("MemoryError", "ArrowMemoryError"):
-        hint = f"{_MORE_MEMORY} (spark.executor.cores). {_UNCHANGED}"
-        message = f"A worker has too little memory: {message or name}"
-        return ExecutionError("DELTAMERGE_WORKER_OUT_OF_MEMORY", message, parameters={"exception": name}, hint=hint)
+    name, message = found[-1] if found else ("error", _first_line(text))
     if name in ("OSError", "PermissionError", "FileNotFoundError", "ArrowIOError") or "Errno" in message:
         return _storage_failure(message)
     return _python_failure(name, message)
 
 
 def _python_failure(name: str, message: str) -> ExecutionError:
+    if name in ("MemoryError", "ArrowMemoryError"):
+        return ExecutionError(
+            "DELTAMERGE_WORKER_OUT_OF_MEMORY",
+            f"Python has too little memory: {message or name}",
+            parameters={"exception": name},
+            hint=_MORE_MEMORY,
+        )
     return ExecutionError(
         "DELTAMERGE_PYTHON_FAILED",
         f"Python code failed on a worker: {name}: {message}".removesuffix(": "),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
 from deltamerge.errors import ArithmeticDataError, CorruptTableError, ExecutionError, ResultTooLargeError, SourceLostError
-from deltamerge.spark.session.jobs import refused, translated
+from deltamerge.spark.session.jobs import in_process, refused, translated
 
 
 def test_a_failure_without_a_condition_has_its_first_line() -> None:
@@ -40,6 +41,14 @@ def test_a_worker_without_memory_has_a_name_and_a_cure(said: str) -> None:
     assert found.condition == "DELTAMERGE_WORKER_OUT_OF_MEMORY"
     assert said.rpartition(": ")[2] in found.detail
     assert "spark.executor.memoryOverhead" in (found.hint or "")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 64 failed")])
+def test_a_driver_without_memory_is_told_as_workers_are(error: Exception) -> None:
+    with pytest.raises(ExecutionError) as caught, in_process():
+        raise error
+    assert caught.value.condition == "DELTAMERGE_WORKER_OUT_OF_MEMORY"
+    assert str(error) in caught.value.detail
 
 
 def test_an_exception_that_says_nothing_is_told_by_its_name() -> None:

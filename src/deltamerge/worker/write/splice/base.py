@@ -66,7 +66,7 @@ def base_of(spec: ChangeSpec, task: FileTask, opened: Opened) -> Base:
         raise NotSpliceable(Reason.SMALL)
     if opened.deleted.containers:
         raise NotSpliceable(Reason.VECTOR)
-    if not _keeps_columns(spec, spec.write.data_columns) and _is_soon_written(spec, opened):
+    if not _keeps_columns(spec, spec.write.data_columns) and _is_one_small_group(spec, opened):
         raise NotSpliceable(Reason.WHOLE)
     calendars = calendars_of(opened.file)
     if calendars.int96:
@@ -134,8 +134,8 @@ def _keeps_columns(spec: ChangeSpec, names: Iterable[str]) -> bool:
     return any(not clause.assigned >= every for clause in updates)
 
 
-def _is_soon_written(spec: ChangeSpec, opened: Opened) -> bool:
-    """Whether pages are all that might be kept, and too few of them to look for: the footer is read a second time for that."""
+def _is_one_small_group(spec: ChangeSpec, opened: Opened) -> bool:
+    """Whether a file has one row group of few bytes: to look for its pages takes longer than to write them again."""
     metadata = opened.file.metadata
     return bool(metadata.num_row_groups == 1 and metadata.row_group(0).total_byte_size < spec.write.budgets.page_bytes)
 
