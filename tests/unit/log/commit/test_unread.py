@@ -48,8 +48,9 @@ def test_data_is_what_a_reader_misses(
     if expected is None:
         check_unread(snapshot, read_all(0))
         return
-    with pytest.raises(expected, match=r"(?s)after version 0, .* committed version 1 .*Hint: Read the table again"):
+    with pytest.raises(expected, match=r"(?s)after version 0, .* committed version 1 .*Hint: Read the table again") as caught:
         check_unread(snapshot, read_all(0))
+    assert not caught.value.runs_again
 
 
 def test_what_is_committed_after_the_snapshot_is_for_the_commit_to_check(store: LocalStore, tmp_path: Path) -> None:
@@ -58,8 +59,9 @@ def test_what_is_committed_after_the_snapshot_is_for_the_commit_to_check(store: 
     put(tmp_path, 2, info(), add("c"))
     check_unread(snapshot, read_all(0))
     proposal = append("d", read=ReadSet(frame=read_all(0)))
-    with pytest.raises(ConcurrentAppendError, match=r"(?s)committed version 2 .*Hint: Read the table again"):
+    with pytest.raises(ConcurrentAppendError, match=r"(?s)committed version 2 .*Hint: Read the table again") as caught:
         commit(snapshot, proposal)
+    assert not caught.value.runs_again
     commit(snapshot, append("d"))
 
 
@@ -69,5 +71,6 @@ def test_commits_that_are_gone_are_a_conflict(store: LocalStore, tmp_path: Path)
     snapshot = load(store)
     delete_commits(tmp_path, 2)
     check_unread(snapshot, read_all(1))
-    with pytest.raises(ConcurrentWriteError, match=r"version 0 .* no longer in the log"):
+    with pytest.raises(ConcurrentWriteError, match=r"version 0 .* no longer in the log") as caught:
         check_unread(snapshot, read_all(0))
+    assert not caught.value.runs_again
