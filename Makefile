@@ -14,7 +14,7 @@ BIN    = $(VENV)/bin
 READY  = $(VENV)/.ready
 ORACLE = .venv/oracle
 MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differential.py evolution.py feed.py identity.py metadata_column.py names.py \
-  random_evolution.py row_tracking.py types.py)
+  random_evolution.py row_tracking.py splice.py types.py)
 CLIENT = .venv/client
 MINIMAL = .venv/minimal
 DOCS   = .venv/docs

@@ -11,6 +11,7 @@ from benchmarks.suites import ROWS
 
 _SMALL = (10_000, 400_000)
 _FLOORS = 4
+_TWO_CLAUSES = "insert-only, 1 file of 16, 100% new, two clauses"
 
 
 def bars_table(records: Sequence[Record]) -> list[str]:
@@ -22,12 +23,21 @@ def bars_table(records: Sequence[Record]) -> list[str]:
     memory = [record for record in records if record["kind"] == "memory"]
     connect = [record for record in records if record["kind"] == "connect" and record["shape"]["rows"] == ROWS]
     both = ((SPARK, "seconds"), (SPARK_DV, "seconds"))
+    partial, two = ([record for record in large if record["case"].startswith(name)] for name in ("partial update", _TWO_CLAUSES))
+    middle = [record for record in small if record["shape"]["rows"] != min(_SMALL)]
     lines = [
         _least("each case against delta-spark with deletion vectors", 4, large, [(SPARK_DV, "seconds")]),
-        _mean("geometric mean against delta-spark with deletion vectors", 5, large, SPARK_DV),
+        _mean("geometric mean against delta-spark with deletion vectors", 8, large, SPARK_DV),
         _least("each case against delta-spark copying on write", 2.5, large, [(SPARK, "seconds")]),
-        _mean("geometric mean against delta-spark copying on write", 3, large, SPARK),
+        _mean("geometric mean against delta-spark copying on write", 8, large, SPARK),
         _mean("geometric mean against delta-rs", 1, large, RUST),
+        _mean("geometric mean against delta-rs pruning", 1.5, large, RUST_PRUNING),
+        _least("each case against delta-rs pruning", 0.9, large, [(RUST_PRUNING, "seconds")]),
+        _mean("400,000 rows, geometric mean against delta-rs pruning", 0.8, middle, RUST_PRUNING),
+        _least("partial update of half the files against delta-spark", 8, partial, [(SPARK, "seconds")]),
+        _least("partial update of half the files against delta-rs pruning", 2.5, partial, [(RUST_PRUNING, "seconds")]),
+        _least("insert-only with two clauses against delta-spark", 4, two, [(SPARK, "seconds")]),
+        _least("insert-only with two clauses against delta-rs pruning", 1, two, [(RUST_PRUNING, "seconds")]),
         _least(
             "delta-rs pruning, where half of the table or more is rewritten", 1 / 1.2, _half(large), [(RUST_PRUNING, "seconds")]
         ),

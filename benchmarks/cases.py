@@ -192,6 +192,7 @@ BASIC = (
     upsert(ONE, 0.99, 0.001),
     next(case for case in DELTA if case.clauses == (DELETE,)),
     insert(0.5, several=False),
+    *(insert(new, several=True) for new in (0.05, 0.5, 1.0)),
     *(PARTIAL, CDC, SYNC, SYNC_RANGE, FEED, PARTITIONS, RANGE, WHOLE, MANY_FILES),
 )
 SHARES = (0.001, 0.01, 0.1, 0.5, 1.0)

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.cases import BASIC, INSERT, MANY_FILES_AGAIN, ONE, SYNC, WHOLE, BenchCase, Clause, upsert
+from benchmarks.cases import BASIC, INSERT, MANY_FILES_AGAIN, ONE, PARTIAL, SYNC, WHOLE, BenchCase, Clause, upsert
 from benchmarks.data import QUANTITY, Shape
 from benchmarks.engines import deltamerge
 from benchmarks.merge import FOLDER
@@ -31,6 +31,7 @@ SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _DELETE = next(case for case in BASIC if case.name.startswith("delete-only"))
 _UPSERT = upsert(ONE, 0.1, 0.1)
 _HALF = upsert(0.5, 0.01, 0.001)
+_ALL = upsert(1.0, 0.01, 0.001)
 _LARGE = replace(
     upsert(1.0, 0.15, 0.001),
     clauses=(Clause("update", f"s.{QUANTITY} >= 0"), INSERT),
@@ -163,6 +164,18 @@ def techniques() -> list[Technique]:
             conf("spark.deltamerge.rewriteShare", "0"),
             (_HALF, _DELETE),
             vectors=True,
+        ),
+        Technique(
+            "what does not change of a file copied as bytes",
+            "decoded and encoded",
+            limited(splices=False),
+            (PARTIAL, _UPSERT, _HALF, _DELETE, _ALL),
+        ),
+        Technique(
+            "pages copied within changed column chunks",
+            "the chunks are decoded and encoded",
+            limited(page_share=0),
+            (_HALF, _DELETE, _ALL),
         ),
         Technique("snapshots kept in memory", "the log is read anew", _forgetful, (MANY_FILES_AGAIN, _UPSERT)),
     ]
