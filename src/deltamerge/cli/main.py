@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from deltamerge._version import __version__
 from deltamerge.cli.demo import run_demo
 from deltamerge.cli.merging import merge, preview, read, sql
+from deltamerge.cli.options import FLAG
 from deltamerge.cli.output import console, say
 from deltamerge.cli.render import error_text
 from deltamerge.cli.upkeep import convert, detail, history, optimize, restore, vacuum
@@ -38,7 +39,8 @@ class _Commands(TyperGroup):
             raise typer.Exit(STOPPED) from error
 
 
-app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+_NAMES = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=_NAMES)
 
 
 def _show_version(wanted: bool) -> None:
@@ -50,7 +52,10 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", help="Show the version, and that of PySpark.", callback=_show_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", metavar=FLAG, help="Show the version, and that of PySpark.", callback=_show_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """MERGE INTO for Delta Lake tables, without a JAR."""
@@ -62,7 +67,7 @@ for _command in (merge, preview, sql, read, history, detail, vacuum, optimize, r
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where the demo's table is made.")] = Path("deltamerge-demo"),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the demo's table is made.")] = Path("deltamerge-demo"),
 ) -> None:
     """Merge a change batch into the 336,776 flights of New York's 2013, and prove the result from outside."""
     run_demo(folder, console())

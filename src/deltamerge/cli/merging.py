@@ -11,6 +11,7 @@ import typer
 
 import deltamerge
 from deltamerge.cli.options import (
+    FLAG,
     AsJson,
     Conf,
     Limit,
@@ -40,8 +41,8 @@ from deltamerge.tables import DeltaTable
 _MATCH, _CLAUSES, _MORE = "Source, target, match", "Clauses", "More"
 
 
-def _option(name: str, help: str, panel: str, **more: Any) -> Any:
-    return typer.Option(name, help=help, rich_help_panel=panel, **more)
+def _option(name: str, help: str, panel: str, metavar: str = FLAG) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=panel, metavar=metavar)
 
 
 def merge(
@@ -58,20 +59,22 @@ def merge(
     ] = None,
     update_all: Annotated[bool, _option("--update-all", "Update all columns of matched rows.", _CLAUSES)] = False,
     update: Annotated[
-        list[str] | None, _option("--update", "Update a column of matched rows: qty=t.qty+s.qty.", _CLAUSES, metavar="COL=EXPR")
+        list[str] | None,
+        _option("--update", "Update a column of matched rows: qty=t.qty+s.qty. Can be repeated.", _CLAUSES, metavar="COL=EXPR"),
     ] = None,
     update_when: Annotated[
-        str | None, _option("--update-when", "Update only where this is true.", _CLAUSES, metavar="COND")
+        str | None, _option("--update-when", "Update only matched rows for which this is true.", _CLAUSES, metavar="COND")
     ] = None,
     delete_when: Annotated[
-        str | None, _option("--delete-when", "Delete matched rows: s.op = 'D'.", _CLAUSES, metavar="COND")
+        str | None, _option("--delete-when", "Delete matched rows for which this is true: s.op = 'D'.", _CLAUSES, metavar="COND")
     ] = None,
     insert_all: Annotated[bool, _option("--insert-all", "Insert all columns of source rows without a match.", _CLAUSES)] = False,
     insert: Annotated[
-        list[str] | None, _option("--insert", "A column of inserted rows: name=upper(s.name).", _CLAUSES, metavar="COL=EXPR")
+        list[str] | None,
+        _option("--insert", "A column of inserted rows: name=upper(s.name). Can be repeated.", _CLAUSES, metavar="COL=EXPR"),
     ] = None,
     insert_when: Annotated[
-        str | None, _option("--insert-when", "Insert only where this is true.", _CLAUSES, metavar="COND")
+        str | None, _option("--insert-when", "Insert only source rows for which this is true.", _CLAUSES, metavar="COND")
     ] = None,
     delete_by_source: Annotated[
         bool, _option("--delete-by-source", "Delete target rows that no source row matches.", _CLAUSES)
@@ -81,7 +84,9 @@ def merge(
     ] = None,
     update_by_source: Annotated[
         list[str] | None,
-        _option("--update-by-source", "Update a column of target rows without a match.", _CLAUSES, metavar="COL=EXPR"),
+        _option(
+            "--update-by-source", "Update a column of target rows without a match. Can be repeated.", _CLAUSES, metavar="COL=EXPR"
+        ),
     ] = None,
     update_by_source_when: Annotated[
         str | None, _option("--update-by-source-when", "Update those of them for which this is true.", _CLAUSES, metavar="COND")
@@ -110,6 +115,8 @@ def merge(
     """Merge a file of changes into a Delta table.
 
     Source columns are s.name, target columns t.name in every condition and expression.
+
+    Example: deltamerge merge --source changes.parquet --target customers --key id --update-all --insert-all
     """
     clauses = Clauses(
         update_all,
@@ -130,6 +137,11 @@ def merge(
     settings = pairs_of(conf, "--conf")
     files = source_files(source, source_format, options, remote is not None)
     log = open_log(target, storage)
+    if create and preview and not log.exists():
+        raise typer.BadParameter(
+            f"There is no table {target} yet, so there is nothing to preview. Leave out --preview, and it is made.",
+            param_hint="--preview",
+        )
     if not create or preview:
         log.snapshot()  # what can't be merged into is told before Spark starts
     with session(remote, settings) as spark:
@@ -163,13 +175,21 @@ preview.__annotations__ = {parameter.name: parameter.annotation for parameter in
 
 
 def sql(
-    text: Annotated[str, typer.Argument(help="A statement: MERGE, SELECT, .. of tables delta.`path`; - reads standard input.")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="STATEMENT", help="MERGE, SELECT and others, of tables written delta.`path`; - reads standard input."
+        ),
+    ],
     limit: Limit = 20,
     as_json: AsJson = False,
     remote: Remote = None,
     conf: Conf = None,
 ) -> None:
-    """Run a statement of SQL."""
+    """Run a statement of SQL.
+
+    Example: deltamerge sql 'SELECT count(*) FROM delta.`/data/customers`'
+    """
     text = sys.stdin.read() if text == "-" else text
     with session(remote, pairs_of(conf, "--conf")) as spark:
         _show_rows(deltamerge.sql(spark, text), limit, as_json)
@@ -177,8 +197,10 @@ def sql(
 
 def read(
     table: TablePath,
-    columns: Annotated[str | None, typer.Option("--columns", help="Columns or expressions, between commas.")] = None,
-    where: Annotated[str | None, typer.Option("--where", help="Only rows for which this is true.")] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="LIST", help="Columns or expressions: 'id, upper(name)'.")
+    ] = None,
+    where: Annotated[str | None, typer.Option("--where", metavar="COND", help="Only rows for which this is true.")] = None,
     version: Version = None,
     timestamp: Timestamp = None,
     limit: Limit = 20,

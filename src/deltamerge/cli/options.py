@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-TablePath = Annotated[str, typer.Argument(help="Path or URL of a Delta table.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+FLAG: Any = ""  # in place of a type in the help, where an option has no value
+
+TablePath = Annotated[str, typer.Argument(metavar="TABLE", help="Path or URL of a Delta table.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", metavar=FLAG, help="Print JSON.")]
 Remote = Annotated[
     str | None,
-    typer.Option("--remote", envvar="SPARK_REMOTE", help="A Spark Connect server, sc://host:port; without it Spark runs here."),
+    typer.Option(
+        "--remote",
+        metavar="URL",
+        envvar="SPARK_REMOTE",
+        help="A Spark Connect server, sc://host:port; without it Spark runs here.",
+    ),
 ]
 Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="K=V", help="A setting of the Spark session. Can be repeated.")]
 StorageOption = Annotated[
     list[str] | None,
     typer.Option("--storage-option", metavar="K=V", help="Credentials, endpoint of the object store. Can be repeated."),
 ]
-Version = Annotated[int | None, typer.Option("--version", min=0, help="A version of the table.")]
-Timestamp = Annotated[
-    str | None, typer.Option("--timestamp", help="The newest version at a time, 2026-03-01 or '2026-03-01 12:00:00', in UTC.")
+Version = Annotated[
+    int | None, typer.Option("--version", metavar="N", min=0, help="A version of the table, as history shows them.")
 ]
-Limit = Annotated[int, typer.Option("--limit", min=0, help="The most rows that are shown.")]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp", metavar="TIME", help="The newest version at a time, 2026-03-01 or '2026-03-01 12:00:00', in UTC."
+    ),
+]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="The most rows that are shown.")]
 
 
 def pairs_of(texts: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,18 +28,33 @@ _WRITTEN = ("numOutputRows", None, None)
 _COUNTS = ("inserted", "updated", "deleted")
 
 
-# What to do about an error is said in the terms of the command line.
-_HINTS = {
-    "DELTA_MISSING_DELTA_TABLE": "Check the path. `deltamerge merge --create` makes a table that is not there.",
-    "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": "If nothing writes or reads older versions, add --no-check-retention.",
-}
-
-
 def error_text(error: DeltaMergeError) -> Text:
     """An error: condition, cause, hint."""
     text = Text.assemble((f"{error.condition}: ", "bold red"), error.detail)
-    hint = _HINTS.get(error.condition, error.hint)
+    hint = _hint(error)
     return text.append(f"\nHint: {hint}", style="green") if hint else text
+
+
+def _hint(error: DeltaMergeError) -> str | None:
+    """What to do about an error, in the terms of the command line."""
+    if error.condition == "DELTA_MISSING_DELTA_TABLE":
+        return _missing_hint(str(error.parameters.get("tableName", "")))
+    if error.condition == "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT":
+        return "If nothing writes or reads older versions, add --no-check-retention."
+    if error.condition == "DELTAMERGE_STORAGE_REFUSED" and error.hint and "storage_options" in error.hint:
+        return "No credentials were found: give them by --storage-option, or by AWS_*, AZURE_* or GOOGLE_* in the environment."
+    return error.hint
+
+
+def _missing_hint(place: str) -> str:
+    path = Path(place)
+    if path.is_file():
+        return (
+            f"This is a file, and a table is a folder. `deltamerge merge --source {place} --target FOLDER --create ..` makes one."
+        )
+    if path.is_dir() and any(path.rglob("*.parquet")):
+        return f"`deltamerge convert {place}` makes a folder of Parquet files a table."
+    return "Check the path. `deltamerge merge --create` makes a table that is not there."
 
 
 def rendered(view: View | Page) -> RenderableType:

@@ -20,7 +20,8 @@ from rich.console import Console
 from deltamerge.errors import DeltaMergeError
 from deltamerge.spark.pyspark.older import IS_OLDER
 
-_JAVA_HINT = "Install Java 17 or 21 (for example Eclipse Temurin) and put it on PATH or set JAVA_HOME."
+_JAVAS = "8, 11 or 17" if IS_OLDER else "17 or 21"
+_JAVA_HINT = f"Install Java {_JAVAS} (for example Eclipse Temurin) and put it on PATH or set JAVA_HOME."
 _PORT = 15002  # of a Connect server whose address has none
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -58,13 +59,14 @@ def find_java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        raise DeltaMergeError("DELTAMERGE_NO_JAVA", "Spark needs Java, and there is none here.", hint=_JAVA_HINT)
+        where = f"at {java}, where JAVA_HOME says that it is" if home else "on PATH, and JAVA_HOME is not set"
+        raise DeltaMergeError("DELTAMERGE_NO_JAVA", f"Spark needs Java. There is none {where}.", hint=_JAVA_HINT)
     printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603 - the path is JAVA_HOME's or PATH's
     major = printed.partition('version "')[2].partition(".")[0].partition('"')[0]
     oldest = 1 if IS_OLDER else 17  # Java 8 calls itself 1.8
     if not major.isdigit() or int(major) < oldest:
         found = printed.splitlines()[0] if printed else "an unknown version"
-        raise DeltaMergeError("DELTAMERGE_OLD_JAVA", f"Spark needs Java 17 or newer, this is {found}.", hint=_JAVA_HINT)
+        raise DeltaMergeError("DELTAMERGE_OLD_JAVA", f"Spark needs Java {_JAVAS}, this is {found}.", hint=_JAVA_HINT)
     return java
 
 

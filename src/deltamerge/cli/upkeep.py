@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from deltamerge.cli.options import (
+    FLAG,
     AsJson,
     Conf,
     Remote,
@@ -38,7 +39,7 @@ def _opened(table: str, storage_option: list[str] | None) -> DeltaLog:
 
 def history(
     table: TablePath,
-    limit: Annotated[int, typer.Option(min=0, help="The most commits that are shown.")] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="The most commits that are shown.")] = 20,
     as_json: AsJson = False,
     storage_option: StorageOption = None,
 ) -> None:
@@ -63,12 +64,18 @@ def detail(table: TablePath, as_json: AsJson = False, storage_option: StorageOpt
 
 def vacuum(
     table: TablePath,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", metavar=FLAG, help="Only list what would be deleted.")] = False,
     retain: Annotated[
-        float | None, typer.Option("--retain", metavar="HOURS", help="Keep what versions of these hours need; the table says it.")
+        float | None,
+        typer.Option(
+            "--retain", metavar="HOURS", help="Keep what versions of these hours need, in place of what the table says."
+        ),
     ] = None,
     check_retention: Annotated[
-        bool, typer.Option("--check-retention/--no-check-retention", help="Refuse fewer hours than the table says.")
+        bool,
+        typer.Option(
+            "--check-retention/--no-check-retention", metavar=FLAG, help="Whether fewer hours than the table says are refused."
+        ),
     ] = True,
     as_json: AsJson = False,
     storage_option: StorageOption = None,
@@ -91,9 +98,9 @@ def restore(
     as_json: AsJson = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Make a table what it was: a new version that equals an older one."""
+    """Make a table what it was: a new version that equals an older one. Say which by --version or --timestamp."""
     if (version is None) == (timestamp is None):
-        raise typer.BadParameter("Say to what, one of the two.", param_hint="--version / --timestamp")
+        raise typer.BadParameter("Say which older version is wanted, by one of the two.", param_hint="--version / --timestamp")
     log = _opened(table, storage_option)
     moment = None if timestamp is None else milliseconds(timestamp, "UTC")
     done = restore_table(NoSpark(), log, version, moment)  # type: ignore[arg-type]
@@ -112,7 +119,7 @@ def restore(
 
 def optimize(
     table: TablePath,
-    where: Annotated[str | None, typer.Option("--where", help="Only partitions for which this is true.")] = None,
+    where: Annotated[str | None, typer.Option("--where", metavar="COND", help="Only partitions for which this is true.")] = None,
     zorder_by: Annotated[
         list[str] | None, typer.Option("--zorder-by", metavar="COL", help="Lay rows out by this column. Can be repeated.")
     ] = None,
@@ -136,9 +143,10 @@ def optimize(
 
 
 def convert(
-    folder: Annotated[str, typer.Argument(help="A folder of Parquet files.", show_default=False)],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of Parquet files.", show_default=False)],
     partitioned_by: Annotated[
-        str | None, typer.Option("--partitioned-by", help="The columns in the names of folders: 'year int, day date'.")
+        str | None,
+        typer.Option("--partitioned-by", metavar="COLUMNS", help="The columns in the names of folders: 'year int, day date'."),
     ] = None,
     as_json: AsJson = False,
     remote: Remote = None,

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -21,7 +22,8 @@ import deltamerge
 from deltamerge.cli import demo, flights
 from deltamerge.cli.main import app, main
 from deltamerge.cli.session import find_java
-from deltamerge.errors import CommitStateUnknownError, ConcurrentAppendError, DeltaMergeError
+from deltamerge.errors import CommitStateUnknownError, ConcurrentAppendError, DeltaMergeError, StorageError
+from deltamerge.spark.pyspark.older import IS_OLDER
 from tests.unit.log.building import add, commit, create, info
 
 
@@ -194,6 +196,51 @@ def test_an_error_is_one_screen_with_condition_and_hint(
     assert "Traceback" not in text
 
 
+def test_what_is_no_table_yet_is_told_how_to_become_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "year=2024" / "a.parquet"
+    file.parent.mkdir()
+    file.touch()
+    _, text = ended(capsys, monkeypatch, "read", str(file))
+    assert f"This is a file, and a table is a folder. `deltamerge merge --source {file} --target FOLDER --create .." in text
+    _, text = ended(capsys, monkeypatch, "read", str(tmp_path))
+    assert f"`deltamerge convert {tmp_path}`" in text
+
+
+def test_a_preview_makes_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "a.parquet"
+    source.touch()
+    options = ["--source", str(source), "--target", str(tmp_path / "t"), "--key", "id", "--insert-all", "--create", "--preview"]
+    code, text = ended(capsys, monkeypatch, "merge", *options)
+    assert (code, "Leave out --preview" in text) == (2, True)
+
+
+def test_a_store_without_credentials_is_told_the_option(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        hint = "No credentials were found: set Spark's fs.s3a.* settings, pass storage_options, or set AWS_*."
+        raise StorageError("DELTAMERGE_STORAGE_REFUSED", "Cannot read s3://b/t.", hint=hint)
+
+    monkeypatch.setattr("deltamerge.cli.upkeep.open_log", fails)
+    _, text = ended(capsys, monkeypatch, "history", "s3://b/t")
+    assert "--storage-option" in text
+    assert "Spark" not in text
+
+
+@pytest.mark.parametrize("command", [[], ["merge"], ["sql"], ["read"], ["vacuum"], ["restore"], ["optimize"], ["convert"]])
+def test_the_help_names_what_an_option_takes_and_no_type_of_python(command: list[str]) -> None:
+    found = shown(*command, "-h")
+    own = [
+        line
+        for line in found.splitlines()
+        if not re.search("--help|--(install|show)-completion|Path or URL|STATEMENT|FOLDER", line)
+    ]
+    assert [line for line in own if re.search(r"<(bool|str|int|float)", line)] == []
+    assert found == shown(*command, "--help")
+
+
 def test_a_hint_names_the_option_and_no_setting_of_spark(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,11 +273,17 @@ def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, v
 
 def test_a_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(DeltaMergeError, match=r"(?s)DELTAMERGE_NO_JAVA.*Install Java 17 or 21"):
+    with pytest.raises(DeltaMergeError, match=rf"(?s)DELTAMERGE_NO_JAVA.*{tmp_path}/bin/java, where JAVA_HOME .*Install Java"):
         find_java()
-    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(DeltaMergeError, match="DELTAMERGE_NO_JAVA"):
+    with pytest.raises(DeltaMergeError, match=r"(?s)DELTAMERGE_NO_JAVA.*on PATH, and JAVA_HOME is not set"):
+        find_java()
+
+
+def test_the_javas_that_this_pyspark_runs_on_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(DeltaMergeError, match="Install Java 8, 11 or 17" if IS_OLDER else "Install Java 17 or 21"):
         find_java()
 
 
