@@ -43,6 +43,12 @@ def _hint(error: DeltaMergeError) -> str | None:
         return "If nothing writes or reads older versions, add --no-check-retention."
     if error.condition == "DELTAMERGE_STORAGE_REFUSED" and error.hint and "storage_options" in error.hint:
         return "No credentials were found: give them by --storage-option, or by AWS_*, AZURE_* or GOOGLE_* in the environment."
+    if "Parquet type: INT64 (TIMESTAMP(NANOS" in error.detail:
+        return (
+            "Spark reads no times in nanoseconds, which pandas and PyArrow write. Write them in microseconds: "
+            "df.to_parquet(.., coerce_timestamps='us', allow_truncated_timestamps=True). "
+            "Or add --conf spark.sql.legacy.parquet.nanosAsLong=true, which reads them as whole numbers."
+        )
     return error.hint
 
 

@@ -229,6 +229,23 @@ def test_a_store_without_credentials_is_told_the_option(
     assert "Spark" not in text
 
 
+def test_times_in_nanoseconds_are_told_how_to_write_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise DeltaMergeError("PARQUET_TYPE_ILLEGAL", "Illegal Parquet type: INT64 (TIMESTAMP(NANOS,false)).")
+
+    monkeypatch.setattr("deltamerge.cli.upkeep.open_log", fails)
+    _, text = ended(capsys, monkeypatch, "history", "/t")
+    assert "coerce_timestamps='us'" in text
+
+
+def test_detail_says_which_columns_may_be_null(tmp_path: Path) -> None:
+    create(tmp_path)
+    (line,) = [line for line in shown("detail", str(tmp_path)).splitlines() if "│ id" in line]
+    assert line.split("│")[3].strip() == "yes"
+
+
 @pytest.mark.parametrize("command", [[], ["merge"], ["sql"], ["read"], ["vacuum"], ["restore"], ["optimize"], ["convert"]])
 def test_the_help_names_what_an_option_takes_and_no_type_of_python(command: list[str]) -> None:
     found = shown(*command, "-h")

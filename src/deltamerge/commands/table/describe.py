@@ -101,9 +101,10 @@ def detail_page(snapshot: Snapshot, most_columns: int | None = None) -> Page:
         *((name, value or "") for name, value in row["properties"]),
     )
     columns = [
-        {"column": field.name, "type": str(field.type), "null": "" if field.nullable else "NOT NULL"} for field in snapshot.schema
+        {"column": field.name, "type": str(field.type), "nullable": "yes" if field.nullable else "no"}
+        for field in snapshot.schema
     ]
-    schema = grid_of(counted(len(columns), "column"), columns, ("column", "type", "null"), most_rows=most_columns)
+    schema = grid_of(counted(len(columns), "column"), columns, ("column", "type", "nullable"), most_rows=most_columns)
     return Page("Table", row["location"], (Pairs("", pairs), schema))
 
 
