@@ -45,6 +45,7 @@ class Random:
     by_source: str
     vectors: bool
     properties: dict[str, str]
+    partition_by: tuple[str, ...] = ()
 
     @property
     def condition(self) -> str:
@@ -57,7 +58,11 @@ KINDS = {
     "d date, k short, v int, w string": ("d", "k"),
     "w string, v int, k timestamp": ("k",),
     "k timestamp_ntz, v int, w string": ("k",),
+    "k long, p string, v int, w string": ("k",),
+    "p string, k long, q int, v int, w string": ("k", "p"),
 }
+# The columns of a kind by which a table may be partitioned; p is not always the one that a key has in another row.
+PARTITIONS = {"k int, j string, v int, w string": ("j",), "d date, k short, v int, w string": ("d",)}
 
 
 def random_merge(seed: int) -> Random:
@@ -81,10 +86,11 @@ def random_merge(seed: int) -> Random:
                 return number
 
     def row(key: int | None, tag: int) -> tuple[Any, ...]:
+        few = {"p": None if tag % 7 == 0 else tag % 3, "q": tag % 2}
         parts = {name: key if at == 0 or key is None else key % 3 for at, name in enumerate(keys)}
         if key is not None and len(keys) > 1:
             parts = {keys[0]: key // 3, keys[1]: key % 3}
-        return tuple(value(name, parts.get(name, tag)) for name in types)
+        return tuple(value(name, parts.get(name, few.get(name, tag))) for name in types)
 
     def key(least: int, most: int) -> int | None:
         return None if rng.random() < 0.06 else rng.randint(least, most)
@@ -107,6 +113,7 @@ def random_merge(seed: int) -> Random:
     by_source = rng.choice(("none", "none", "none", "delete", *CHOSEN))
     if matched == inserts == by_source == "none":
         matched = "update"
+    partition_by = tuple(name for name in types if name in "pq") or PARTITIONS.get(schema, ())
     return Random(
         schema,
         keys,
@@ -118,6 +125,7 @@ def random_merge(seed: int) -> Random:
         by_source,
         rng.random() < 0.4,
         properties,
+        partition_by if rng.random() < 0.6 else (),
     )
 
 
@@ -185,7 +193,8 @@ def ended(table: Path, spark: SparkSession, source: DataFrame, given: Random) ->
 
 def tables(spark: SparkSession, folder: Path, given: Random, names: tuple[str, ...]) -> list[Path]:
     """Copies of the merge's table."""
-    make(spark, folder / "made", given.schema, given.rows, files=given.files, vectors=given.vectors, properties=given.properties)
+    kept = {"vectors": given.vectors, "properties": given.properties, "partition_by": given.partition_by}
+    make(spark, folder / "made", given.schema, given.rows, files=given.files, **kept)
     for name in names:
         shutil.copytree(folder / "made", folder / name)
     return [folder / name for name in names]
@@ -206,7 +215,7 @@ def file_source(spark: SparkSession, place: Path, given: Random, parts: int = 2)
 READ_BY_WORKERS = {**LARGE_SOURCES, "deferred_share": 0}
 
 
-@pytest.mark.parametrize("seed", range(12 if ALL else 6))
+@pytest.mark.parametrize("seed", range(16 if ALL else 6))
 def test_random_merges(spark: SparkSession, tmp_path: Path, limit: Callable[..., None], runs: list[Ran], seed: int) -> None:
     check(spark, tmp_path, limit, runs, random_merge(seed), seed)
 

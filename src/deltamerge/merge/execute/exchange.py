@@ -83,6 +83,7 @@ def _jobs(work: Work, attempt: Exchange) -> _Jobs:
         matched,
         inserts,
         by_source,
+        spread_by=attempt.spread_by,
         budgets=work.budgets,
     )
     # A task's inserted rows would be a small file beside each file that it writes again.
@@ -110,7 +111,8 @@ def _sent(work: Work, attempt: Exchange, jobs: _Jobs) -> Frame:
         inserters = int(max(1, min(budgets.insert_tasks, work.source.bytes // budgets.exchange_insert_task_bytes)))
     writers = tuple(partition_keys(len(files) + inserters))
     if not attempt.hash_tasks:
-        partitioning = Partitioning(attempt.key, attempt.ranges, inserters, writers, budgets=budgets)
+        spread_by = attempt.spread_by
+        partitioning = Partitioning(attempt.key, attempt.ranges, inserters, writers, spread_by=spread_by, budgets=budgets)
         return range_joined(_rows(work, attempt, jobs, partitioning), partitioning, jobs.join, jobs.change)
     hashed = HashJoinSpec(jobs.join, attempt.hash_keys, tuple(partition_keys(attempt.hash_tasks)), writers)
     bins = [[jobs.change.files[file] for file in own] for own in files]

@@ -60,7 +60,9 @@ def choose(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> PhysicalPlan
     layouts = Layouts(logical, files, budgets)
     if source.evaluation is Evaluation.NONE:
         sent = _exchanges(logical, Facts(source.deferred(), files), budgets, layouts)[0] if source.files else ()
-        readings = choose_readings(source, budgets, large_source(files, budgets), logical.rereads, sent)
+        # The partitions of a materialized source are known: fewer files are read, and concurrent merges into others do not fail.
+        known = replace(source, bounds=None) if logical.resolved.snapshot.partition_columns else source
+        readings = choose_readings(known, budgets, large_source(files, budgets), logical.rereads, sent)
         source = source.deferred() if readings[0].reading is Reading.DEFER else replace(source, files=(), bounds=None)
     exchanges, rejected = _exchanges(logical, Facts(source, files), budgets, layouts)
     broadcasts = _broadcasts(logical, Facts(source, files), budgets, bool(exchanges))
@@ -211,7 +213,7 @@ def _exchanges(
     by_hash = _exchange(logical, facts, budgets, layouts, hash_tasks=layouts.hash_tasks(facts.source.bytes or 0))
     if logical.strategy in _EXCHANGES:
         asked, instead = (by_range, by_hash) if logical.strategy is Strategy.RANGE_EXCHANGE else (by_hash, by_range)
-        return _with_fallbacks(asked, facts.source, budgets), ((instead.strategy, _asked(logical)),)
+        return _with_fallbacks(asked, logical, facts.source, budgets), ((instead.strategy, _asked(logical)),)
     has_ranges = layouts.best.overlap <= budgets.range_overlap
     candidate, other = (by_range, Strategy.HASH_EXCHANGE) if has_ranges else (by_hash, Strategy.RANGE_EXCHANGE)
     why = "files have ranges of keys of their own"
@@ -220,7 +222,7 @@ def _exchanges(
     blocker = None if has_ranges else _no_hash(by_hash, layouts, facts.source, budgets)
     blocker = blocker or _too_wide(logical, facts, layouts.best, candidate, budgets)
     if blocker is None:
-        return _with_fallbacks(candidate, facts.source, budgets), ((other, why),)
+        return _with_fallbacks(candidate, logical, facts.source, budgets), ((other, why),)
     return (), tuple(sorted(((candidate.strategy, blocker), (other, why)), key=lambda pair: _EXCHANGES.index(pair[0])))
 
 
@@ -240,8 +242,6 @@ def _exchange_blocker(logical: LogicalPlan, budgets: Budgets) -> str | None:
         return "identity columns are numbered"
     if resolved.original_clauses is not None:
         return "skipUnchanged() compares whole rows"
-    if resolved.snapshot.partition_columns:
-        return "the table is partitioned"
     for compiled in logical.program.clauses:
         if compiled.left is not None:
             return f"Spark must evaluate {compiled.left}"
@@ -270,16 +270,28 @@ def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Lay
     matched, inserts = (
         [compiled.program for compiled in program.of(kind)] for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED)
     )
+    partitions = logical.resolved.snapshot.partition_columns
+    spread_by = _spread_by(inserts, partitions)
     needed = {pair.source for pair in logical.pairs} | set(needed_columns(matched, "source"))
     few = bool(inserts) and 2 * len(needed) <= len(needed_columns(inserts, "source"))
     as_delete_insert = bool(hash_tasks and facts.source.files) and _updates_whole_rows(logical, matched, inserts)
     key_only = sorted(pair.source for pair in logical.pairs) if as_delete_insert else sorted(needed) if few else []
     if not hash_tasks:
-        reason = f"a source row goes to {layout.overlap:.1f} tasks on average, by ranges of {layout.key}"
-        return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, key_only=tuple(key_only))
+        by = "ranges" if layout.ranges.partitions is None else "partition and ranges"
+        reason = f"a source row goes to {layout.overlap:.1f} tasks on average, by {by} of {layout.key}"
+        return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, key_only=tuple(key_only), spread_by=spread_by)
     keys = tuple((hashed.pair.target, hashed.pair.source) for hashed in layouts.hashed)
     reason = "files have no ranges of keys of their own" if logical.strategy is Strategy.AUTO else _asked(logical)
-    return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, hash_tasks, tuple(key_only), as_delete_insert)
+    only = tuple(key_only)
+    return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, hash_tasks, only, as_delete_insert, spread_by)
+
+
+def _spread_by(inserts: Sequence[ClauseProgram], partitions: Sequence[str]) -> tuple[str, ...]:
+    """The source's columns that tell an inserted row's partition; () if there are none, or they don't."""
+    found = [{program.values.get(name) for program in inserts} for name in partitions]
+    origins = [next(iter(values)) for values in found if len(values) == 1]
+    columns = [origin.column for origin in origins if origin is not None and origin.side == "source"]
+    return tuple(columns) if len(columns) == len(partitions) else ()
 
 
 def _updates_whole_rows(logical: LogicalPlan, matched: Sequence[ClauseProgram], inserts: Sequence[ClauseProgram]) -> bool:
@@ -295,6 +307,7 @@ def _updates_whole_rows(logical: LogicalPlan, matched: Sequence[ClauseProgram], 
         or logical.feed
         or tracking_columns(after.protocol, after.metadata) is not None
         or clustering_columns(after)
+        or after.partition_columns
     ):
         return False
     names = set(logical.resolved.schema.names)
@@ -332,13 +345,17 @@ def _too_wide(logical: LogicalPlan, facts: Facts, layout: Layout, exchange: Exch
     return f"the rows that change in a task's files may take {_size(total)}"
 
 
-def _with_fallbacks(exchange: Exchange, source: SourceFacts, budgets: Budgets) -> tuple[Exchange, ...]:
-    """The exchange with few columns, with all that workers read, and with those that Spark reads, as far as it is possible."""
+def _with_fallbacks(exchange: Exchange, logical: LogicalPlan, source: SourceFacts, budgets: Budgets) -> tuple[Exchange, ...]:
+    """The exchange with few columns, with all that workers read, and with those that Spark reads, as far as it is possible.
+
+    A second job writes the rows that it reads: of a partitioned table each of its tasks would leave a file in each partition.
+    """
     by_spark = replace(exchange, key_only=(), update_as_delete_insert=False)
     if not source.files:
         return (by_spark,)
     attempts = []
-    if exchange.key_only and (source.rows or 0) <= budgets.position_rows:
+    fits = (source.rows or 0) <= budgets.position_rows and not logical.resolved.snapshot.partition_columns
+    if exchange.key_only and fits:
         attempts = [replace(exchange, reader=Reader.WORKERS)]
     reason = "a source row may match several target rows" if exchange.update_as_delete_insert and attempts else exchange.reason
     attempts += (

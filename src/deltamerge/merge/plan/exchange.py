@@ -1,5 +1,5 @@
-"""How an exchange would send rows: which task writes which files, by ranges of one key column, and by which columns keys are
-hashed.
+"""How an exchange would send rows: which task writes which files, by partitions and ranges of one key column, and by which
+columns keys are hashed.
 
 Facts in numbers; whether an exchange is worth it, and may be used at all, is decided elsewhere.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 
 import numpy as np
+import pyarrow as pa
 
 from deltamerge.budgets import Budgets
 from deltamerge.merge.plan.conditions import KeyPair
@@ -19,10 +21,12 @@ from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.protocol.schema.types import PrimitiveType, StructType, arrow_type
 from deltamerge.protocol.values.widths import width
 from deltamerge.worker.join.matching import Indices
-from deltamerge.worker.join.partitioning import KeyRanges, key_numbers
+from deltamerge.worker.join.partitioning import KeyRanges, Partitions, key_numbers
 from deltamerge.worker.scan.scan import POSITION_FIELDS
 
 _RANGED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
+_TELLING = ("string", "byte", "short", "integer", "long", "date", "boolean")
+_MOST_CODES = 1 << 62
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -59,7 +63,7 @@ class Layouts:
         """A layout for each key column of whole numbers, dates or timestamps."""
         schema = self.logical.resolved.scope.target
         pairs = [pair for pair in self.logical.pairs if is_ranged(schema, pair)]
-        return tuple(_layout(self.files, pair, self.budgets) for pair in pairs)
+        return tuple(_layout(self.files, pair, self.budgets, self._partitions) for pair in pairs)
 
     @cached_property
     def best(self) -> Layout:
@@ -85,6 +89,12 @@ class Layouts:
         wanted = max(source_bytes // self.budgets.hash_source_bytes, self._key_bytes // self.budgets.hash_key_bytes)
         return max(self.budgets.hash_least_tasks, min(wanted, self.budgets.exchange_tasks))
 
+    @cached_property
+    def _partitions(self) -> _Members | None:
+        """The partitions of the files, by those of their columns whose values a source row tells; None if there are none."""
+        wanted = [pair for pair in self.logical.pairs if _tells_partition(self.logical, pair)]
+        return _members(self.files, wanted) if wanted else None
+
     @property
     def _key_bytes(self) -> int:
         """About the bytes of the keys and positions of the table's rows."""
@@ -107,25 +117,111 @@ def is_ranged(target: StructType, pair: KeyPair) -> bool:
     return field_type(target, pair.target).name in _RANGED
 
 
-def _layout(files: FileFacts, pair: KeyPair, budgets: Budgets) -> Layout:
-    low, high, placed = _bounds(files, pair.target)
-    order = placed[np.lexsort((high[placed], low[placed]))]
-    sizes, rows = files.sizes, files.row_counts
-    each = max(budgets.range_task_bytes, int(sizes.sum()) // budgets.exchange_tasks)
+@dataclass(frozen=True)
+class _Members:
+    """The files of each partition; `columns`, `values` and `codes` as of `Partitions`, a code below 0 for nulls."""
+
+    columns: tuple[str, ...]
+    values: tuple[pa.Array, ...]
+    codes: Indices
+    files: tuple[Indices, ...]
+
+
+def _tells_partition(logical: LogicalPlan, pair: KeyPair) -> bool:
+    """Whether a source row tells by its value in a key column in which partitions it may match, as Arrow compares values."""
+    field = logical.resolved.scope.target.find(pair.target, case_sensitive=True)
+    return (
+        pair.target in logical.resolved.snapshot.partition_columns
+        and field is not None
+        and isinstance(field.type, PrimitiveType)
+        and field.type.name in _TELLING
+    )
+
+
+def _members(files: FileFacts, pairs: list[KeyPair]) -> _Members:
+    columns: list[str] = []
+    values: list[pa.Array] = []
+    codes, known = np.zeros(files.count, np.int64), np.ones(files.count, np.bool_)
+    for pair in pairs:
+        encoded = files.bounds_of(pair.target).low.dictionary_encode()
+        if prod(map(len, values)) * len(encoded.dictionary) > _MOST_CODES:
+            break
+        places = np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+        known &= places >= 0
+        codes = codes * max(1, len(encoded.dictionary)) + places
+        columns.append(pair.source)
+        values.append(encoded.dictionary)
+    codes = np.where(known, codes, -1)
+    order = np.argsort(codes, kind="stable")
+    begins = np.flatnonzero(np.diff(codes[order], prepend=-2))
+    own = np.split(order, begins[1:]) if len(order) else []
+    return _Members(tuple(columns), tuple(values), codes[order][begins], tuple(own))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The ranges of some files, all or those of a partition: their bounds, their files, and `reach`: of each file that has keys
+    how many ranges a source row in its middle falls into, with the file's bytes.
+    """
+
+    low: Indices
+    high: Indices
+    files: tuple[Indices, ...]
+    reach: tuple[Indices, Indices]
+
+
+def _part(own: Indices, keys: tuple[Indices, Indices], placed: Indices, sizes: Indices, each: int) -> _Part:
+    """The ranges of `own` files, of about `each` bytes; files without keys are the first one's."""
+    has_keys = np.isin(own, placed)
+    order = own[has_keys]
+    order = order[np.lexsort((keys[1][order], keys[0][order]))]
     before = np.cumsum(sizes[order]) - sizes[order]
     cells = np.split(order, np.flatnonzero(np.diff(before // each)) + 1)
-    beyond = np.setdiff1d(np.arange(len(sizes)), placed)
-    ranges = KeyRanges(
-        np.array([low[cell].min(initial=_GREATEST) for cell in cells]),
-        np.maximum.accumulate(np.array([high[cell].max(initial=_LEAST) for cell in cells])),
-        tuple((*cell.tolist(), *(beyond.tolist() if at == 0 else ())) for at, cell in enumerate(cells)),
-    )
-    first, last = ranges.covering(low[order] // 2 + high[order] // 2)
-    overlap = float(np.average(last - first, weights=sizes[order])) if len(order) else 1.0
-    most = max(int(rows[list(cell)].sum()) for cell in ranges.files)
-    least, greatest = low[order].min(initial=_GREATEST), high[order].max(initial=_LEAST)
+    low = np.array([keys[0][cell].min(initial=_GREATEST) for cell in cells])
+    high = np.maximum.accumulate(np.array([keys[1][cell].max(initial=_LEAST) for cell in cells]))
+    first, last = KeyRanges(low, high, ()).covering(keys[0][order] // 2 + keys[1][order] // 2)
+    files = (np.append(cells[0], own[~has_keys]), *cells[1:])
+    return _Part(low, high, files, (last - first, sizes[order]))
+
+
+def _layout(files: FileFacts, pair: KeyPair, budgets: Budgets, partitions: _Members | None) -> Layout:
+    low, high, placed = _bounds(files, pair.target)
+    sizes, rows = files.sizes, files.row_counts
+    each = max(budgets.range_task_bytes, int(sizes.sum()) // budgets.exchange_tasks)
+    groups = (np.arange(len(sizes)),) if partitions is None else partitions.files
+    parts = [_part(own, (low, high), placed, sizes, each) for own in groups]
+    by_range = [own for part in parts for own in part.files]
+    tasks, found = np.arange(len(by_range)), None
+    if partitions is not None:
+        starts = np.cumsum([0, *(len(part.files) for part in parts)])
+        tasks = _shared([int(sizes[own].sum()) for own in by_range], starts.tolist(), each)
+        found = Partitions(partitions.columns, partitions.values, partitions.codes, starts, tasks)
+    by_task: list[list[int]] = [[] for _ in range(int(tasks[-1]) + 1)]
+    for task, own in zip(tasks.tolist(), by_range, strict=True):
+        by_task[task] += own.tolist()
+    bounds = (np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts]))
+    ranges = KeyRanges(*bounds, tuple(map(tuple, by_task)), found)
+    counts, weights = (np.concatenate([part.reach[at] for part in parts]) for at in (0, 1))
+    overlap = float(np.average(counts, weights=weights)) if len(placed) else 1.0
+    least, greatest = low[placed].min(initial=_GREATEST), high[placed].max(initial=_LEAST)
     span = 0 if least == _LEAST else max(0, int(greatest) - int(least) + 1)
-    return Layout(pair, ranges, overlap, most, span)
+    return Layout(pair, ranges, overlap, max(int(rows[own].sum()) for own in by_task), span)
+
+
+def _shared(sizes: list[int], starts: list[int], each: int) -> Indices:
+    """The task of each range: neighbouring partitions of one range share one as long as its files have at most `each` bytes."""
+    tasks: list[int] = []
+    task, filled = -1, each + 1
+    for start, end in pairwise(starts):
+        alone = end - start == 1
+        if alone and filled + sizes[start] <= each:
+            filled += sizes[start]
+            tasks.append(task)
+            continue
+        tasks += range(task + 1, task + 1 + end - start)
+        task += end - start
+        filled = sizes[start] if alone else each + 1
+    return np.array(tasks, np.int64)
 
 
 def _bounds(files: FileFacts, column: str) -> tuple[Indices, Indices, Indices]:

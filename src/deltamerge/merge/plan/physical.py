@@ -54,8 +54,9 @@ class Exchange:
     """Source rows are sent to the tasks that write the files of `ranges`, by the column `key`; or, with `hash_tasks`, rows of
     both sides are matched at these first, chosen by a hash of `hash_keys`, columns of target and source.
 
-    With `key_only` columns only these are sent; a second job writes the rows to be inserted where it reads them, and with
-    `update_as_delete_insert` updated rows, too.
+    Inserted rows that belong to no range are spread by the source's columns `spread_by`, so that those of one partition are
+    written by one task. With `key_only` columns only these are sent; a second job writes the rows to be inserted where it reads
+    them, and with `update_as_delete_insert` updated rows, too.
     """
 
     reason: str
@@ -66,6 +67,7 @@ class Exchange:
     hash_tasks: int = 0
     key_only: tuple[str, ...] = ()
     update_as_delete_insert: bool = False
+    spread_by: tuple[str, ...] = ()
 
     @property
     def strategy(self) -> Strategy:
@@ -73,12 +75,18 @@ class Exchange:
         return Strategy.HASH_EXCHANGE if self.hash_tasks else Strategy.RANGE_EXCHANGE
 
     @property
+    def ranged_by(self) -> list[str]:
+        """The source's columns that tell the tasks of `ranges`: those of the partition, and the key."""
+        partitions = self.ranges.partitions
+        return list(dict.fromkeys((*(() if partitions is None else partitions.columns), self.key)))
+
+    @property
     def text(self) -> str:
         """The attempt in words."""
-        by = ", ".join(source for _, source in self.hash_keys) if self.hash_tasks else self.key
+        by = [source for _, source in self.hash_keys] if self.hash_tasks else self.ranged_by
         sent = f", only {', '.join(self.key_only)} sent" if self.key_only else ""
         moved = ", an update is a delete and an insert" if self.update_as_delete_insert else ""
-        return f"{self.strategy.text} by {by}, {self.reader.value}{sent}{moved}"
+        return f"{self.strategy.text} by {', '.join(by)}, {self.reader.value}{sent}{moved}"
 
 
 @dataclass(frozen=True)

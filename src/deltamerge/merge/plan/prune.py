@@ -109,7 +109,7 @@ class FileFacts:
 
     def _looked_up(self, column: str) -> KeyBounds:
         def of_chunk(chunk: FileChunk) -> Bounds:
-            return bounds_of(chunk, self.snapshot.schema, (), [(column,)])[(column,)]
+            return bounds_of(chunk, self.snapshot.schema, self.snapshot.partition_columns, [(column,)])[(column,)]
 
         def only_nulls(known: Bounds) -> pa.Array:
             return pc.fill_null(pc.equal(known.nulls, known.rows), False)

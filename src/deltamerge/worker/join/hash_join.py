@@ -59,7 +59,7 @@ class HashJoinSpec:
 
     def _partitioning(self, columns: tuple[str, ...], of_target: bool) -> Partitioning:
         tasks = self.match_tasks
-        return Partitioning(columns[0], NO_RANGES, len(tasks), tasks, columns, of_target, self.join.budgets)
+        return Partitioning(columns[0], NO_RANGES, len(tasks), tasks, columns, of_target, budgets=self.join.budgets)
 
     @property
     def insert_tasks(self) -> int:
@@ -133,12 +133,12 @@ class HashJoin:
             yield from self._inserted(source, np.flatnonzero(~matches.matched))
 
     def _inserted(self, source: pa.Table, alone: Indices) -> Iterator[pa.RecordBatch]:
-        """Source rows without a match, by their keys: a task that runs again sends them the same way."""
+        """Source rows without a match, by their keys or partitions: a task that runs again sends them the same way."""
         spec, join = self._spec, self._spec.join
         if join.positions_only:
             yield from self._reported(source, alone)
             return
-        tasks = len(join.ranges.files) + hash_tasks(source, spec.source_columns, spec.insert_tasks)
+        tasks = len(join.ranges.files) + hash_tasks(source, join.spread_by or spec.source_columns, spec.insert_tasks)
         for rows, own in inserted(join.inserts, join.changes, source, alone):
             yield from self._payloads(rows, tasks[own])
 

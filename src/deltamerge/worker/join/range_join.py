@@ -17,7 +17,7 @@ from deltamerge.worker.join.buffers import Buffer, Chunk
 from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted
 from deltamerge.worker.join.clauses import ClauseProgram, change_schema, needed_columns
 from deltamerge.worker.join.matching import Indices, Matches, matches_of
-from deltamerge.worker.join.partitioning import KeyRanges, key_numbers
+from deltamerge.worker.join.partitioning import KeyRanges
 from deltamerge.worker.scan.outcomes import AttemptEnded, TooLarge
 from deltamerge.worker.scan.scan import KEY_ID, ROW, FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.source import BIN, POSITION
@@ -33,8 +33,9 @@ class JoinSpec:
 
     `pairs` are the key columns of target and source, `key` is the source's column that `ranges` are about. `scan` reads the
     target's key columns, and those that clauses need; `written` are the columns that clauses set. The clauses about each kind of
-    rows are in order. With `positions_only` rows to be inserted are not sent on but reported, by BIN and POSITION, and so are,
-    with `update_as_delete_insert`, the source rows of updates, whose clause then deletes.
+    rows are in order. Inserted rows that belong to no range go to tasks by the source's columns `spread_by`, by the key if there
+    are none. With `positions_only` rows to be inserted are not sent on but reported, by BIN and POSITION, and so are, with
+    `update_as_delete_insert`, the source rows of updates, whose clause then deletes.
     """
 
     scan: ScanSpec
@@ -47,6 +48,7 @@ class JoinSpec:
     by_source: tuple[ClauseProgram, ...] = ()
     positions_only: bool = False
     update_as_delete_insert: bool = False
+    spread_by: tuple[str, ...] = ()
     budgets: Budgets = DEFAULTS
 
     @property
@@ -159,8 +161,7 @@ class RangeJoin:
         if not self._own:
             return alone
         ranges = self._spec.ranges
-        keys, _ = key_numbers(source.column(self._spec.key).take(pa.array(alone)))
-        first, last = ranges.covering(keys)
+        first, last = ranges.tasks_of(source.take(pa.array(alone)), self._spec.key)
         decided = first == self._task
         alone, last = alone[decided], last[decided]
         for task in range(self._task + 1, int(last.max(initial=0))):

@@ -120,12 +120,14 @@ def _resolved(given: dict[str, str]) -> ResolvedMerge:
 
 
 def _files(given: dict[str, str]) -> list[dict[str, Any]]:
-    """Files by the ranges of their columns, `?` for one without statistics, with their numbers of rows and bytes."""
+    """Files by the ranges of their columns and the values of their partitions, `?` for one without statistics."""
     found = []
     rows, size = int(given.pop("rows a file", "10")), _bytes(given.pop("file size", "1KB"))
     text = given.pop("files", "k=0..9, k=10..19")
     for number, part in enumerate(text.split(", ") if text != "none" else []):
-        bounds = {name: value.split("..") for name, value in _pairs(part.replace("?", "")).items() if name}
+        named = {name: value for name, value in _pairs(part.replace("?", "")).items() if name}
+        bounds = {name: value.split("..") for name, value in named.items() if ".." in value}
+        partition = {name: value for name, value in named.items() if ".." not in value}
         stats = {
             "numRecords": rows,
             "minValues": {name: int(low) for name, (low, _) in bounds.items()},
@@ -133,7 +135,7 @@ def _files(given: dict[str, str]) -> list[dict[str, Any]]:
             "nullCount": dict.fromkeys(bounds, 0),
         }
         text_of = None if part == "?" else json.dumps(stats)
-        found.append({"path": f"{number}", "size": size, "partitionValues": {}, "modificationTime": 0, "stats": text_of})
+        found.append({"path": f"{number}", "size": size, "partitionValues": partition, "modificationTime": 0, "stats": text_of})
     return found
 
 

@@ -47,7 +47,7 @@ def join_of(
         (GONE,) if gone else (),
         positions,
         moves,
-        current_budgets(),
+        budgets=current_budgets(),
     )
     writers = tuple(range(200, 202 + 2 * inserts))
     return HashJoinSpec(join, (("k", "k"),), tuple(range(100, 100 + tasks)), writers)

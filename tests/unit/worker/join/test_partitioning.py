@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltamerge.budgets import Budgets
-from deltamerge.worker.join.partitioning import SHUFFLED, KeyRanges, Partitioning, key_numbers, partitioned
+from deltamerge.worker.join.partitioning import SHUFFLED, KeyRanges, Partitioning, Partitions, key_numbers, partitioned
 from deltamerge.worker.scan.streams import read_stream
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -88,3 +88,68 @@ def test_keys_are_numbers_in_their_order() -> None:
         found, known = key_numbers(pa.chunked_array([pa.array(values, pa.string()).cast(type)]))
         assert known.tolist() == [True, False, True]
         assert found[0] < 0 < found[2]
+
+
+@st.composite
+def in_partitions(draw: st.DrawFn) -> tuple[KeyRanges, list[tuple[str, int] | None], list[int]]:
+    """KeyRanges of a table partitioned by p and q, the partition of each group of ranges, and the group of each range."""
+    named = sorted(draw(st.sets(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=4)))
+    names = sorted({p for p, _ in named}), sorted({q for _, q in named})
+    codes = [names[0].index(p) * len(names[1]) + names[1].index(q) for p, q in named]
+    groups: list[tuple[str, int] | None] = list(named)
+    if draw(st.booleans()):  # files whose values are null
+        groups, codes = [None, *groups], [-1, *codes]
+    lows, highs, starts, tasks, group_of = [], [], [0], [], []
+    for group in range(len(groups)):
+        known = draw(ranges().filter(lambda found: len(found.files) > 0))
+        count = len(known.files)
+        shares = count == 1 and tasks and starts[-1] - starts[-2:][0] == 1 and draw(st.booleans())
+        next_task = tasks[-1] + (0 if shares else 1) if tasks else 0
+        lows.append(known.low)
+        highs.append(known.high)
+        tasks += range(next_task, next_task + count)
+        group_of += [group] * count
+        starts.append(starts[-1] + count)
+    low, high = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (lows, highs))
+    values = (pa.array(names[0], pa.string()), pa.array(names[1], pa.int32()))
+    found = Partitions(("p", "q"), values, np.array(codes, np.int64), np.array(starts), np.array(tasks, np.int64))
+    files = tuple((task,) for task in range(max(tasks, default=-1) + 1))
+    return KeyRanges(low, high, files, found), groups, group_of
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    in_partitions(),
+    st.lists(st.tuples(st.sampled_from([*"abcd", None]), st.sampled_from([0, 1, 2, 3, None]), KEYS), max_size=40),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_each_row_goes_to_the_owners_of_its_key_in_its_partition(
+    made: tuple[KeyRanges, list[tuple[str, int] | None], list[int]],
+    rows: list[tuple[str | None, int | None, int | None]],
+    inserters: int,
+    spread: bool,
+) -> None:
+    known, groups, group_of = made
+    assert known.partitions is not None
+    names = {"p": pa.string(), "q": pa.int16(), "k": pa.int64()}
+    columns = {name: pa.array([row[at] for row in rows], type) for at, (name, type) in enumerate(names.items())}
+    table = pa.table({**columns, "at": pa.array(range(len(rows)), pa.int64())})
+    spread_by = ("p", "q") if spread else ()
+    spec = Partitioning("k", known, inserters, tuple(range(len(known.files) + inserters)), spread_by=spread_by)
+    tasks: dict[int, list[int]] = {at: [] for at in range(len(rows))}
+    for task, found in sent(spec, [table.slice(0, 9), table.slice(9)]).items():
+        for _, at in found:
+            tasks[at].append(task)
+    bounds = list(zip(known.low.tolist(), known.high.tolist(), known.partitions.tasks.tolist(), group_of, strict=True))
+    homes: dict[tuple[str | None, int | None], set[int]] = {}
+    for at, (p, q, k) in enumerate(rows):
+        owners = [t for low, high, t, group in bounds if groups[group] == (p, q) and k is not None and low <= k <= high]
+        if owners:
+            assert tasks[at] == sorted(owners)
+            continue
+        assert len(tasks[at]) == (1 if inserters else 0)
+        assert all(task >= len(known.files) for task in tasks[at])
+        homes.setdefault((p, q), set()).update(tasks[at])
+    if spread:
+        assert all(len(found) <= 1 for found in homes.values())
