@@ -100,11 +100,13 @@ def _status(error: DeltaMergeError) -> int:
 
 def _told(error: Exception) -> DeltaMergeError:
     """Any error in this library's terms."""
+    if isinstance(error, DeltaMergeError):
+        return error  # which is a PySparkException, too, where the public interface raises it
     if isinstance(error, PySparkException) or "Py4J" in type(error).__name__:
         found = read_failure(error)  # statements that commit have errors of this library
+        if isinstance(found, DeltaMergeError):
+            return found
         error = found
-    if isinstance(error, DeltaMergeError):
-        return error
     text = str(error).strip() or "no message"
     return DeltaMergeError(
         "DELTAMERGE_UNEXPECTED",

@@ -22,7 +22,8 @@ import deltamerge
 from deltamerge.cli import demo, flights
 from deltamerge.cli.main import app, main
 from deltamerge.cli.session import find_java
-from deltamerge.errors import CommitStateUnknownError, ConcurrentAppendError, DeltaMergeError, StorageError
+from deltamerge.errors import AnalysisError, CommitStateUnknownError, ConcurrentAppendError, DeltaMergeError, StorageError
+from deltamerge.exceptions import spark_form
 from deltamerge.spark.pyspark.older import IS_OLDER
 from tests.unit.log.building import add, commit, create, info
 
@@ -167,6 +168,27 @@ def test_each_end_has_its_status(
     assert said in text
     assert "Traceback" not in text
     assert "org.apache" not in text
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (AnalysisError("A_NAME", "Cannot resolve t.idd.", hint="Did you mean t.id?"), 1),
+        (ConcurrentAppendError("DELTA_CONCURRENT_APPEND", "Files were added.", hint="Did you mean t.id?"), 3),
+        (CommitStateUnknownError("DELTAMERGE_COMMIT_STATE_UNKNOWN", "Gone.", hint="Did you mean t.id?"), 4),
+    ],
+)
+def test_errors_of_the_public_interface_keep_their_status_and_hint(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: DeltaMergeError, expected: int
+) -> None:
+    """These can be caught as Spark's, and are no errors of Spark."""
+
+    def fails(*_: object) -> None:
+        raise spark_form(error)
+
+    monkeypatch.setattr("deltamerge.cli.upkeep.open_log", fails)
+    code, text = ended(capsys, monkeypatch, "history", "/nowhere")
+    assert (code, text) == (expected, f"{error.condition}: {error.detail}\nHint: Did you mean t.id?\n")
 
 
 def test_a_missing_table_and_a_missing_server_are_told_before_spark_starts(
