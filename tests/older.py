@@ -46,7 +46,6 @@ NEWER = {
     "test_changes_by_conditions_end_as_by_a_join": _CALENDARS,
     "test_every_type_is_written_read_and_merged": _CALENDARS,
     "test_files_of_older_sparks_are_read_right": _CALENDARS,
-    "test_files_of_narrower_types_are_widened": "it reads no file of a narrower type, with which the test compares",
     "test_a_condition_is_read_as_the_session_reads_its_quotes": "double quotes are texts there unless it is all ANSI",
     "test_intervals_of_the_source_are_added_to_dates": "PySpark has no type for intervals of the calendar",
     "test_a_view_of_a_whole_table_stands_for_it": "a view of a table is no target, and refused",

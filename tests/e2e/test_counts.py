@@ -16,7 +16,6 @@ from benchmarks.cases import CDC, FEED, ONE, PARTIAL, PARTITIONS, RANGE, SYNC, S
 from benchmarks.data import KEYS, Shape
 from benchmarks.engines import merge_of
 from benchmarks.tables import fresh_copy, table_path
-from py4j import clientserver
 from pyspark.sql import SparkSession
 
 import deltamerge
@@ -179,6 +178,8 @@ def test_a_small_merge_makes_few_calls_of_the_jvm(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: BenchCase, most: int
 ) -> None:
     """Whatever its columns: those of CDC's clauses are named one by one."""
+    from py4j import clientserver  # a PySpark that is a client only has none
+
     source, shape = case.batch(tmp_path, SHAPE), SHAPE
     fresh_copy(table_path(tmp_path, shape), shape, tmp_path / "t", False, False)
     sent: list[str] = []

@@ -97,6 +97,17 @@ def public(
             yield node.name, node
 
 
+def test_what_a_client_of_connect_runs_needs_no_jvm_to_be_imported() -> None:
+    """`make client` collects tests/e2e where there is no py4j."""
+    found = []
+    for path in [*(ROOT / "tests" / "e2e").glob("*.py"), *(ROOT / "tests").glob("*.py")]:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            found += [(path.name, name) for name in names if name.partition(".")[0] == "py4j"]
+    assert found == []
+
+
 def test_no_tracked_file_names_a_package_registry() -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from typing import Annotated, Any
 
@@ -30,6 +31,7 @@ from deltamerge.commands.table.create import CreateTable, Creation, create_table
 from deltamerge.commands.table.definition import TableDefinition
 from deltamerge.display.shown import page_of
 from deltamerge.display.views import Page
+from deltamerge.errors import DeltaMergeError
 from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.spark.pyspark.older import arrow_rows
@@ -38,6 +40,11 @@ from deltamerge.spark.session.running import described, operation
 from deltamerge.spark.session.schema import table_schema
 from deltamerge.tables import DeltaTable
 
+# What a shell leaves of delta.`path` within double quotes, and what to do about it.
+_CUT = re.compile(r"\bdelta\.(?=\s|[;,)]|$)")
+_QUOTES = (
+    "Behind `delta.` there is no path. Put the statement in single quotes: within double ones a shell runs `path` as a command."
+)
 _MATCH, _CLAUSES, _MORE = "Source, target, match", "Clauses", "More"
 
 
@@ -192,7 +199,12 @@ def sql(
     """
     text = sys.stdin.read() if text == "-" else text
     with session(remote, pairs_of(conf, "--conf")) as spark:
-        _show_rows(deltamerge.sql(spark, text), limit, as_json)
+        try:
+            _show_rows(deltamerge.sql(spark, text), limit, as_json)
+        except DeltaMergeError as error:
+            if _CUT.search(text):
+                error.hint = _QUOTES
+            raise
 
 
 def read(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import io
 import json
@@ -22,7 +23,14 @@ import deltamerge
 from deltamerge.cli import demo, flights
 from deltamerge.cli.main import app, main
 from deltamerge.cli.session import find_java
-from deltamerge.errors import AnalysisError, CommitStateUnknownError, ConcurrentAppendError, DeltaMergeError, StorageError
+from deltamerge.errors import (
+    AnalysisError,
+    CommitStateUnknownError,
+    ConcurrentAppendError,
+    DeltaMergeError,
+    ParseError,
+    StorageError,
+)
 from deltamerge.exceptions import spark_form
 from deltamerge.spark.pyspark.older import IS_OLDER
 from tests.unit.log.building import add, commit, create, info
@@ -249,6 +257,21 @@ def test_a_store_without_credentials_is_told_the_option(
     _, text = ended(capsys, monkeypatch, "history", "s3://b/t")
     assert "--storage-option" in text
     assert "Spark" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"), [("SELECT * FROM delta.", True), ("SELECT * FROM delta. t", True), ("SELEC 1", False)]
+)
+def test_a_path_that_the_shell_took_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, is_told: bool
+) -> None:
+    def fails(*_: object) -> None:
+        raise ParseError("PARSE_SYNTAX_ERROR", "Syntax error at or near end of input.")
+
+    monkeypatch.setattr("deltamerge.cli.merging.session", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr("deltamerge.sql", fails)
+    code, said = ended(capsys, monkeypatch, "sql", text)
+    assert (code, "single quotes" in said) == (1, is_told)
 
 
 def test_times_in_nanoseconds_are_told_how_to_write_them(

@@ -25,6 +25,8 @@ from deltamerge.spark.plans.trees import Read, call, dotted, literal, opaque, op
 from deltamerge.spark.pyspark.nodes import attribute, java_list
 
 IS_OLDER = not hasattr(DataFrame, "toArrow")
+# Whether Spark's reader takes files of a narrower type for the wider one that their column has.
+READS_WIDENED = not IS_OLDER
 # isinstance(type, ()) holds for no type.
 VARIANT_TYPE: Any = getattr(T, "VariantType", ())
 _INTERVALS = ("YearMonthIntervalType", "CalendarIntervalType", "DayTimeIntervalType")

@@ -1,6 +1,7 @@
 """A snapshot as a lazy DataFrame, with Spark's own Parquet reader and its pushdown wherever the files allow it.
 
-They don't where deletion vectors or partition values have to be known that no folder's name tells. Object stores are read by
+They don't where deletion vectors or partition values have to be known that no folder's name tells, nor where an older Spark would
+have to widen a column. Object stores are read by
 the Arrow scan, too: whether Spark's JVM has the store's Hadoop connector, and the same credentials, can't be known on every
 session. That scan reads all columns; select the ones that matter with Spark's reader where that counts.
 """
@@ -19,10 +20,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
+from deltamerge.protocol.schema.type_widening import type_changes
 from deltamerge.protocol.schema.types import StructField, fields_of, has_variant, is_void, without_void
 from deltamerge.protocol.table.column_mapping import MappingMode, mapping_mode, physical_schema
 from deltamerge.protocol.values.partitions import NULL_FOLDER, decode_path, partition_folder
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.older import READS_WIDENED
 from deltamerge.spark.pyspark.plain import plain_reader
 from deltamerge.spark.read.unread import mark_of
 from deltamerge.spark.session.frames import Frame, Session
@@ -101,6 +104,8 @@ def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
     if by_id or any(is_void(f.type) for column in snapshot.schema for f in fields_of(column.type)):
         return False
     if has_variant(snapshot.schema):  # how Spark reads these files depends on its version, and on settings about shredding
+        return False
+    if not READS_WIDENED and any(True for field in fields_of(snapshot.schema) for _ in type_changes(field)):
         return False
     if _GLOB & set(snapshot.store.url) or pc.any(pc.match_substring_regex(files["path"], _GLOB_IN_PATH)).as_py():
         return False
