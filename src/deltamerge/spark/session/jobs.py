@@ -47,6 +47,7 @@ _FILE_HINTS = {
 _TOO_LARGE = re.compile(r"Total size of serialized results .* is bigger than spark\.driver\.maxResultSize [^\n]*\)")
 UNNAMED = "DELTAMERGE_JOB_FAILED"
 _LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+_NAMELESS_LOST = re.compile(r"Checkpoint block rdd_\d+_\d+ not found!")  # as PySpark 3.5 says it
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _CAUSED = re.compile(r"^(?:Caused by)?: [\w.$]+: (.+)$", re.MULTILINE)
 _LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?=: )|\w+(?:Error|Exception)$)(?:: (.*))?$", re.MULTILINE)
@@ -152,7 +153,7 @@ def translated(error: Exception) -> DeltaMergeError | AttemptEnded:
         return ResultTooLargeError("DELTAMERGE_RESULT_TOO_LARGE", f"{too_large[0]}.", hint=hint)
     condition, message = condition_in(error)
     kind: type[DeltaMergeError] = ExecutionError
-    if condition == _LOST or _LOST in text:
+    if condition == _LOST or _LOST in text or _NAMELESS_LOST.search(text):
         return SourceLostError(_LOST, f"Rows of the materialized source are lost: {message}", hint=_UNCHANGED)
     if died := _DIED.search(text):
         return ExecutionError(

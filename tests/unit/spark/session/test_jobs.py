@@ -70,8 +70,9 @@ def test_a_worker_that_dies_again_and_again_is_told(said: str) -> None:
     assert "crashed" in found.detail or "137" in found.detail
 
 
-def test_a_lost_block_is_a_lost_source() -> None:
-    text = "org.apache.spark.SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_3_1 not found!"
+@pytest.mark.parametrize("named", ["[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] ", ""], ids=["4.0", "3.5"])
+def test_a_lost_block_is_a_lost_source(named: str) -> None:
+    text = f"org.apache.spark.SparkException: {named}Checkpoint block rdd_3_1 not found!"
     text += "\nExecutorLostFailure (executor 1 exited)"
     found = translated(PySparkException(text))
     assert type(found) is SourceLostError
