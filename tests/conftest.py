@@ -6,7 +6,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 import pytest
@@ -51,7 +51,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """What a test is given may come to what is refused, too."""
+    with _ending():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
+    with _ending():
+        yield
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
     """A test ends where it comes to what is refused on an older PySpark, or to what it can't do itself with an older PyArrow."""
     try:
         yield

@@ -28,6 +28,14 @@ _WRITTEN = ("numOutputRows", None, None)
 _COUNTS = ("inserted", "updated", "deleted")
 
 
+# What hints say in the terms of the library, and what the command line has for it.
+_TERMS = {
+    ".withSchemaEvolution(), in SQL MERGE WITH SCHEMA EVOLUTION INTO": "--schema-evolution",
+    "DeltaTable.history()": "`deltamerge history`",
+    "keepLatest(by, keys=[..])": "--key",
+}
+
+
 def error_text(error: DeltaMergeError) -> Text:
     """An error: condition, cause, hint."""
     text = Text.assemble((f"{error.condition}: ", "bold red"), error.detail)
@@ -35,7 +43,7 @@ def error_text(error: DeltaMergeError) -> Text:
     return text.append(f"\nHint: {hint}", style="green") if hint else text
 
 
-def _hint(error: DeltaMergeError) -> str | None:
+def _hint(error: DeltaMergeError) -> str:
     """What to do about an error, in the terms of the command line."""
     if error.condition == "DELTA_MISSING_DELTA_TABLE":
         return _missing_hint(str(error.parameters.get("tableName", "")))
@@ -49,7 +57,12 @@ def _hint(error: DeltaMergeError) -> str | None:
             "df.to_parquet(.., coerce_timestamps='us', allow_truncated_timestamps=True). "
             "Or add --conf spark.sql.legacy.parquet.nanosAsLong=true, which reads them as whole numbers."
         )
-    return error.hint
+    if error.condition == "TABLE_OR_VIEW_NOT_FOUND" and not error.hint:
+        return "A table that is in no catalog goes by its path: delta.`/data/customers`, with the statement in single quotes."
+    hint = error.hint or ""
+    for said, here in _TERMS.items():
+        hint = hint.replace(said, here)
+    return hint
 
 
 def _missing_hint(place: str) -> str:

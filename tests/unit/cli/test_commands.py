@@ -20,8 +20,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import deltamerge
-from deltamerge.cli import demo, flights
+from deltamerge.cli import demo, flights, render
 from deltamerge.cli.main import app, main
+from deltamerge.cli.render import error_text
 from deltamerge.cli.session import find_java
 from deltamerge.errors import (
     AnalysisError,
@@ -283,6 +284,29 @@ def test_times_in_nanoseconds_are_told_how_to_write_them(
     monkeypatch.setattr("deltamerge.cli.upkeep.open_log", fails)
     _, text = ended(capsys, monkeypatch, "history", "/t")
     assert "coerce_timestamps='us'" in text
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint", "expected"),
+    [
+        ("DELTA_VERSION_NOT_FOUND", "DeltaTable.history() lists the versions.", "Hint: `deltamerge history` lists the versions."),
+        (
+            "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+            "Merge with it: .withSchemaEvolution(), in SQL MERGE WITH SCHEMA EVOLUTION INTO.",
+            "Hint: Merge with it: --schema-evolution.",
+        ),
+        ("TABLE_OR_VIEW_NOT_FOUND", None, "goes by its path: delta.`/data/customers`"),
+    ],
+)
+def test_hints_are_in_the_terms_of_the_command_line(condition: str, hint: str | None, expected: str) -> None:
+    assert expected in error_text(DeltaMergeError(condition, "It is wrong.", hint=hint)).plain
+
+
+def test_terms_of_the_library_are_as_its_hints_have_them() -> None:
+    texts = "".join(
+        path.read_text(encoding="utf-8") for path in Path(deltamerge.__file__).parent.rglob("*.py") if "cli" not in path.parts
+    )
+    assert [term for term in render._TERMS if term not in texts] == []
 
 
 def test_detail_says_which_columns_may_be_null(tmp_path: Path) -> None:
