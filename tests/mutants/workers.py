@@ -141,4 +141,32 @@ WORKERS = (
         "    alone[:] = False\n",
         "worker/join/test_matching.py worker/join/test_hash_join.py worker/test_entry.py",
     ),
+    Break(
+        "a partition that is not known is the first one",
+        "worker/join/partitioning.py",
+        "            known &= found >= 0\n",
+        "            found = np.maximum(found, 0)\n",
+        "worker/join/test_partitioning.py",
+    ),
+    Break(
+        "partitions that share a task send to the range of their own number",
+        "worker/join/partitioning.py",
+        "partitions.tasks[np.minimum(low, end - 1)], high - low",
+        "low, high - low",
+        "merge/plan/test_exchange.py",
+    ),
+    Break(
+        "files of a partition without values have another's rows",
+        "merge/plan/exchange.py",
+        "    codes = np.where(known, codes, -1)\n",
+        "",
+        "merge/plan/test_exchange.py",
+    ),
+    Break(
+        "files without keys belong to no task",
+        "merge/plan/exchange.py",
+        "(np.append(cells[0], own[~has_keys]), *cells[1:])",
+        "tuple(cells)",
+        "merge/plan/test_exchange.py",
+    ),
 )
