@@ -51,6 +51,7 @@ NEWER = {
     "test_a_view_of_a_whole_table_stands_for_it": "a view of a table is no target, and refused",
     "test_a_view_of_a_part_is_refused": "a view of a table is no target, and refused",
     "test_a_table_at_a_place": "its writer has no clusterBy",
+    "test_a_small_merge_makes_few_calls_of_the_jvm": "its Columns are taken apart by more calls",
     "test_an_old_java_is_named": "it runs on Java 8 and 11",
     "test_it_works": "some of the calls are not there",
 }

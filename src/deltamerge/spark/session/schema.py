@@ -83,7 +83,9 @@ def _parsed(ddl: str, said: str, hint: str) -> SparkStruct:
         with quietly():
             return struct_of(ddl)
     except ParseException as error:
-        message = str(error).splitlines()
+        message = str(error).strip().splitlines()
+        if '"VARIANT"' in str(error):
+            refuse_older("The type VARIANT")
         raise ParseError(
             condition_of(error) or "PARSE_SYNTAX_ERROR",
             f"{said}: {message[0] if message else ''}",

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.errors import ParseException
 
-from deltamerge.errors import InvalidArgumentError
+from deltamerge.errors import InvalidArgumentError, ParseError
 from deltamerge.spark.pyspark import older
+from deltamerge.spark.session import schema
 from deltamerge.spark.session.storage import check_session
 from deltamerge.spark.stream.frame import stream_frame
 
@@ -42,3 +44,18 @@ def _made() -> Any:
 def test_the_condition_of_an_error_of_this_library() -> None:
     assert older.condition_of(SimpleNamespace(getCondition=lambda: "X")) == "X"  # type: ignore[arg-type]
     assert older.condition_of(ValueError("x")) is None
+
+
+def test_a_column_of_type_variant_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its text is no type to PySpark 3.5, whose message begins with an empty line."""
+
+    def fails(_: str) -> None:
+        raise ParseException('\n[UNSUPPORTED_DATATYPE] Unsupported data type "VARIANT".(line 1, pos 4)')
+
+    monkeypatch.setattr(schema, "struct_of", fails)
+    monkeypatch.setattr(older, "IS_OLDER", False)
+    with pytest.raises(ParseError, match=r"'variant' is no data type: .*Unsupported data type"):
+        schema.column_types({"v": "variant"})
+    monkeypatch.setattr(older, "IS_OLDER", True)
+    with pytest.raises(InvalidArgumentError, match="The type VARIANT needs PySpark 4"):
+        schema.column_types({"v": "variant"})
