@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltamerge.budgets import DEFAULTS, Budgets
-from deltamerge.protocol.values.widths import STORED_ROW_BYTES
+from deltamerge.protocol.values.widths import STORED_ROW_BYTES, is_fixed, row_width
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.shipping import shipped
 from deltamerge.worker.entry import MATCHED, match_map, scan_map
@@ -38,11 +38,22 @@ def scan_frame(
     """
     bins = pack(tasks, sizes, budgets) or [[]]
     fields = [*schema.fields, T.StructField(FILE, T.IntegerType(), False), T.StructField(ROW, T.LongType(), False)]
-    each = max(1, (sum(sizes) // STORED_ROW_BYTES if rows is None else rows) // len(bins))
+    each = max(1, _told_rows(spec, sum(sizes), rows) // len(bins))
     # Spark takes a scan to have as many rows as the range below it, filtered or not: one of as many numbers, of which
     # one a bin is left.
     numbers = spark.range(0, len(bins) * each, 1, len(bins)).where(F.col("id") % each == 0)
     return numbers.mapInArrow(shipped(scan_map(spec, bins, each)), T.StructType(fields))
+
+
+def _told_rows(spec: ScanSpec, size: int, rows: int | None) -> int:
+    """Of how many rows Spark is told where files of `size` bytes have about `rows`: of so many that it takes the frame for no
+    smaller than the files, as where it reads them itself. It takes a text for 20 bytes long, and would broadcast long ones.
+    """
+    if rows is None:
+        return size // STORED_ROW_BYTES
+    if not rows or all(is_fixed(field.type) for field in spec.schema):
+        return rows
+    return max(rows, size // row_width(spec.schema))
 
 
 def pack(tasks: Sequence[FileTask], sizes: Sequence[int], budgets: Budgets = DEFAULTS) -> list[list[FileTask]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as T
 
 from deltamerge.budgets import Budgets
 from deltamerge.protocol.values.predicate import ALWAYS
@@ -42,3 +43,36 @@ def test_few_source_rows_let_a_task_bring_no_more_than_its_share(
     files: list[Any] = list(range(tasks))
     scan.match_frame(spark, spec, files, [64 << 20] * tasks, source_rows, Budgets(match_rows=LIMIT), MOST)
     assert given == [(rows, size)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "size", "rows", "told"),
+    [
+        ({"k": pa.int64()}, 1 << 30, 1_000, 1_000),
+        ({"k": pa.int64(), "w": pa.string()}, 120 << 20, 30_000, (120 << 20) // 40),  # texts of 4,000 bytes
+        ({"k": pa.int64(), "w": pa.string()}, 1 << 20, 30_000, 30_000),  # and short ones
+        ({"k": pa.int64(), "a": pa.list_(pa.int64())}, 120 << 20, 30_000, (120 << 20) // 40),
+        ({"k": pa.int64(), "w": pa.string()}, 120 << 20, 0, 0),  # nothing to join by: Spark must broadcast
+    ],
+)
+def test_spark_takes_long_texts_for_no_less_than_their_files(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, pa.DataType], size: int, rows: int, told: int
+) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(scan, "scan_map", lambda *_: None)
+    monkeypatch.setattr(scan, "shipped", lambda work: work)
+
+    class Numbers(_Frame):
+        def where(self, _: Any) -> Numbers:
+            return self
+
+    def numbers(start: int, end: int, step: int, parts: int) -> Numbers:
+        given.append(end)
+        return Numbers()
+
+    monkeypatch.setattr(scan.F, "col", lambda _: 1)
+    spark: Any = SimpleNamespace(range=numbers)
+    spec: Any = SimpleNamespace(schema=pa.schema(list(fields.items())))
+    task: Any = SimpleNamespace()
+    scan.scan_frame(spark, spec, T.StructType(), [task], [size], rows)
+    assert given == [max(1, told)]
