@@ -82,9 +82,10 @@ oracle-merges: java $(ORACLE)/.ready
 oracle-tables: java $(ORACLE)/.ready
 	$(ORACLE)/bin/python -m pytest tests/oracle $(MERGES:%=--ignore=%) -p no:cacheprovider
 
-# Overlapping transactions against a serial model, for a quarter of an hour.
+# Overlapping transactions against a serial model, for a quarter of an hour, and 2,000 merges in a row, whose memory must not grow.
 soak: java $(READY)
 	DELTAMERGE_SOAK=900 $(BIN)/python -m pytest tests/faults/test_histories.py -s
+	DELTAMERGE_SOAK_MERGES=2000 $(BIN)/python -m pytest tests/faults/test_many_merges.py -s
 
 # Each reader of bytes that anybody may have written, for some minutes.
 fuzz: $(READY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+import deltamerge
 from deltamerge.budgets import using
 from deltamerge.merge.execute.attempts import Ran
 from deltamerge.merge.plan.logical import Strategy
@@ -69,20 +71,41 @@ def test_which_conditions_are_exchanged(spark: SparkSession, tmp_path: Path, con
 @pytest.mark.parametrize(
     ("name", "properties"),
     [
-        ("partitioned", {}),
         ("constraint", {"delta.constraints.positive": "v > -1"}),
         ("wider source", {}),
     ],
 )
 def test_which_tables_are_not_exchanged(spark: SparkSession, tmp_path: Path, name: str, properties: dict[str, str]) -> None:
     schema = "k int, v int, w string" if name == "wider source" else SCHEMA
-    partition_by = ["w"] if name == "partitioned" else []
-    table = make(spark, tmp_path / "t", schema, ROWS[:4], partition_by=partition_by, properties=properties)
+    table = make(spark, tmp_path / "t", schema, ROWS[:4], properties=properties)
     with conf(spark, RANGE):
         merge = table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), "t.k = s.k")
         report = merge.whenMatchedUpdate(set={"v": "s.v"}).run()
     assert report.strategy in ("broadcast", "spark_join")
     assert (3, 1, "w3") in content(spark, tmp_path / "t")
+
+
+def test_rows_are_sent_by_their_partition_and_the_ranges_in_it(
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None]
+) -> None:
+    limit(**READ_BY_WORKERS, range_task_bytes=1, exchange_insert_task_bytes=1)
+    rows = [(k, p, k) for p in "abcd" for k in range(10)]
+    changes = [(k, p, -k) for p in "bd" for k in range(5, 15)] + [(k, "z", -k) for k in range(20)] + [(1, None, -1)]
+    schema = "k long, p string, v int"
+    source = parquet(spark, tmp_path / "changes", changes, schema).alias("s")
+    merge = make(spark, tmp_path / "t", schema, rows, partition_by=["p"])
+    merge = LEGAL["upsert"](merge.merge(source, "t.k = s.k AND t.p = s.p"))
+    assert "1. range exchange by p, k, files read by workers, because a source row goes to 1.0 tasks" in merge.explain()
+    report = merge.run()
+    assert (report.strategy, report.updated, report.inserted) == ("range_exchange", 10, 31)
+    new = {(k, p): v for k, p, v in changes}
+    wanted = {(k, p): v for k, p, v in rows} | new
+    assert Counter(content(spark, tmp_path / "t")) == Counter((k, p, v) for (k, p), v in wanted.items())
+    files = Counter(
+        file.rpartition("/")[0].rpartition("=")[2] for file in deltamerge.read(spark, str(tmp_path / "t")).inputFiles()
+    )
+    # New rows beyond a partition's ranges are written beside those that change; those of a new partition by one task.
+    assert [files[name] for name in ("a", "b", "c", "d", "z")] == [1, 2, 1, 2, 1]
 
 
 @pytest.mark.classic

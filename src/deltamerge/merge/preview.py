@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deltamerge.display.data import json_text, plain_json
@@ -44,7 +44,7 @@ class ClausePreview:
     clause: str
     action: str
     rows: int
-    sample: tuple[RowChange, ...] = ()
+    sample: tuple[RowChange, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class MergePreview(Shown):
     rewritten, `plan` says.
     """
 
-    plan: str
+    plan: str = field(repr=False)
     version: int
     strategy: str
     source_rows: int
