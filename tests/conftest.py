@@ -85,7 +85,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept = items[:]
     for item in items if IS_OLDER else ():
-        if reason := NEWER.get(item.path.stem) or NEWER.get(getattr(item, "originalname", item.name)):
+        names = (item.path.stem, getattr(item, "originalname", item.name), item.name)
+        if reason := next((NEWER[name] for name in names if name in NEWER), None):
             item.add_marker(pytest.mark.skip(reason=f"PySpark 3.5: {reason}"))
     for item in items if IS_OLD else ():
         if reason := lacking(item.name):

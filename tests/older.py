@@ -27,6 +27,7 @@ if not IS_OLDER:
 # The tests, by module or name, whose subject PySpark 3.5 lacks or has otherwise.
 # What follows from its interface or its settings.
 _CALENDARS = "files with old dates and an unknown calendar are read as its settings say, which refuse them unless told"
+_NO_SCALAR = "its frames have no scalar()"
 NEWER = {
     "test_stream_source": "it has no data sources in Python",
     "test_variants": "it has no VARIANT",
@@ -52,6 +53,14 @@ NEWER = {
     "test_a_view_of_a_part_is_refused": "a view of a table is no target, and refused",
     "test_a_table_at_a_place": "its writer has no clusterBy",
     "test_a_small_merge_makes_few_calls_of_the_jvm": "its Columns are taken apart by more calls",
+    "test_a_query_within_the_column_of_a_condition_is_refused": _NO_SCALAR,
+    **{
+        f"test_a_query_within_a_column_has_read_the_rows_of_its_frame[{moment}-{form}]": _NO_SCALAR
+        for moment in ("before", "meanwhile")
+        for form in ("scalar", "case")
+    },
+    "test_a_function_of_the_session_may_read_tables[abs(n)]": "a builtin function is not known there, and a conflict is raised",
+    "test_each_public_method_is_tried": "its frames have other methods",
     "test_an_old_java_is_named": "it runs on Java 8 and 11",
     "test_it_works": "some of the calls are not there",
 }

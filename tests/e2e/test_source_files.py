@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -257,7 +258,7 @@ def test_files_of_another_machine_are_not_read_here(spark: SparkSession, place: 
 
 
 def test_which_sessions_see_this_machine_s_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert adapter.is_here(spark)
+    assert adapter.is_here(spark) is not os.environ.get("SPARK_REMOTE", "").startswith("sc:")
     monkeypatch.setattr(adapter, "is_connect", lambda _: True)
     client: Any = SimpleNamespace(client=SimpleNamespace(host="localhost"))
     monkeypatch.setenv("SPARK_LOCAL_REMOTE", "1")
