@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ import deltamerge
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import make
 from tests.e2e.test_streaming import arrive
-from tests.e2e.upstream_api import CALLS, Call
+from tests.e2e.upstream_api import CALLS
+from tests.e2e.upstream_call import Call, placed
 
 EVERY = [call for calls in CALLS.values() for call in calls]
 
@@ -29,22 +29,28 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
     properties = {"delta.enableChangeDataFeed": "true", "delta.feature.vacuumProtocolCheck": "supported"}
     make(spark, path, "id int, n int", [(1, 10)], properties=properties)
     make(spark, path, "id int, n int", [(2, 20), (3, 30)])
-    (tmp_path / "t_raw").mkdir()
-    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "t_raw" / "x.parquet")
+    for name, ids in (("t_raw", [1, 2]), ("t_parts/p=1", [1])):
+        (tmp_path / name).mkdir(parents=True)
+        pq.write_table(pa.table({"id": ids}), tmp_path / name / "x.parquet")
     changes = spark.createDataFrame([(2, 21), (3, 31)], "id int, n int")
     changes.createOrReplaceTempView("changes")
     time, begin = (row[0] for row in DeltaTable.forPath(spark, str(path)).history(2).selectExpr("string(timestamp)").collect())
-
-    def placed(text: str) -> str:
-        return re.sub("(?<=[`'])path(?=[`'])", str(path), text)
 
     deltamerge.activate(spark)
     folder = tmp_path_factory.mktemp("stream")
     arrive(folder / "in", 0, [(4, 40)])
     stream = spark.readStream.schema("id int, v int").parquet(str(folder / "in")).withColumnRenamed("v", "n")
     given = {"changes": changes, "time": time, "begin": begin, "stream": stream, "checkpoint": str(folder / "checkpoint")}
-    yield {"spark": spark, "path": str(path), "DeltaTable": DeltaTable, "F": F, "placed": placed, **given}
-    spark.sql("DROP TABLE IF EXISTS made_by_call")
+    yield {
+        "spark": spark,
+        "path": str(path),
+        "DeltaTable": DeltaTable,
+        "F": F,
+        "placed": lambda text: placed(text, str(path)),
+        **given,
+    }
+    for name in ("made_by_call", "renamed_by_call"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
     spark.catalog.dropTempView("shown_by_call")
     deltamerge.deactivate(spark)
     spark.catalog.dropTempView("changes")

@@ -5,41 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.e2e.upstream_call import COLUMNS, COUNT, DETAIL, EMPTY, FEATURE, MADE, MAPPED, ROWS, Call
+from tests.e2e.upstream_statements import STATEMENTS
 
-
-@dataclass(frozen=True)
-class Call:
-    """A call on the table at `path`, rows 1 to 3 in two versions, and what is true afterwards of its value `it`.
-
-    A statement may come `behind` another one.
-    """
-
-    text: str
-    check: str
-    python: bool = True
-    behind: str = ""
-
-    @property
-    def code(self) -> str:
-        """The call as Python; a statement is run by `spark.sql`, with the table's place put in by `placed`."""
-        return self.text if self.python else f"spark.sql(placed({self.text!r}))"
-
-
-def sql(text: str, check: str, behind: str = "") -> Call:
-    """A statement about delta.`path`, or about a table that a statement before it makes."""
-    return Call(text, check, python=False, behind=behind)
-
-
-ROWS = "len(it.collect()) == {}"
-COUNT = "spark.table(f'delta.`{{path}}`').count() == {}"
-DETAIL = "DeltaTable.forPath(spark, path).detail().first()"
-COLUMNS = "spark.table(f'delta.`{path}`').columns"
-PROPERTY = f"{{!r}} in {DETAIL}.properties"
-FEATURE = f"'deletionVectors' in {DETAIL}.tableFeatures"
-EMPTY = "it.toDF().count() == 0"
-MADE = "spark.table('made_by_call')"
-MAPPED = "CREATE TABLE made_by_call (id INT, n INT) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 CALLS: dict[str, tuple[Call, ...]] = {
     "Reading": (
         Call('spark.read.format("delta").load(path)', ROWS.format(3)),
@@ -61,6 +29,26 @@ CALLS: dict[str, tuple[Call, ...]] = {
         ),
         Call("spark.read.table(f'delta.`{path}`')", ROWS.format(3)),
         Call("spark.table(f'delta.`{path}`')", ROWS.format(3)),
+        Call('spark.read.format("delta").option("path", path).load()', ROWS.format(3)),
+        Call('spark.read.load(path, format="delta", versionAsOf=0)', ROWS.format(1)),
+        Call(
+            'spark.read.format("delta").option("readChangeData", "true").option("startingTimestamp", begin)'
+            '.option("endingTimestamp", time).load(path)',
+            ROWS.format(3),
+        ),
+        Call(
+            'spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).table("made_by_call")',
+            ROWS.format(0),
+            behind="CREATE TABLE made_by_call (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+        ),
+        Call(
+            'spark.read.table("made_by_call").select("_metadata.row_id", "_metadata.row_commit_version", "*")',
+            ROWS.format(1),
+            behind="CREATE TABLE made_by_call USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true') AS SELECT 1 AS id",
+        ),
+        Call('spark.catalog.tableExists("made_by_call")', "it is True", behind=MAPPED),
+        Call('spark.catalog.listColumns("made_by_call")', "[column.name for column in it] == ['id', 'n']", behind=MAPPED),
+        Call('spark.catalog.refreshTable("made_by_call")', "it is None", behind=MAPPED),
     ),
     "Writing": (
         Call('changes.write.format("delta").mode("append").save(path)', COUNT.format(5)),
@@ -97,6 +85,48 @@ CALLS: dict[str, tuple[Call, ...]] = {
         ),
         Call('changes.writeTo("made_by_call").using("delta").create()', "spark.table('made_by_call').count() == 2"),
         Call('changes.writeTo("made_by_call").using("delta").createOrReplace()', "spark.table('made_by_call').count() == 2"),
+        Call('changes.write.save(path, format="delta", mode="append")', COUNT.format(5)),
+        Call(
+            'changes.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy("id").save(path)',
+            COUNT.format(2),
+        ),
+        Call(
+            'spark.read.format("delta").load(path).repartition(1).write.option("dataChange", "false").format("delta")'
+            '.mode("overwrite").save(path)',
+            f"{DETAIL}.numFiles == 1",
+        ),
+        Call('changes.write.format("delta").mode("append").option("optimizeWrite", "true").save(path)', COUNT.format(5)),
+        Call('changes.write.format("delta").mode("append").option("compression", "gzip").save(path)', COUNT.format(5)),
+        Call(
+            'changes.write.format("delta").option("delta.appendOnly", "true").save(f"{path}_new")',
+            "DeltaTable.forPath(spark, f'{path}_new').detail().first().properties['delta.appendOnly'] == 'true'",
+        ),
+        Call(
+            'changes.write.format("delta").mode("overwrite").option("partitionOverwriteMode", "dynamic")'
+            '.saveAsTable("made_by_call")',
+            f"{MADE}.count() == 3",
+            behind="CREATE TABLE made_by_call USING delta PARTITIONED BY (id) AS SELECT explode(array(1, 2)) AS id, 0 AS n",
+        ),
+        Call(
+            'changes.write.format("delta").mode("overwrite").saveAsTable("made_by_call")', f"{MADE}.count() == 2", behind=MAPPED
+        ),
+        Call('changes.write.format("delta").mode("append").saveAsTable("made_by_call")', f"{MADE}.count() == 2", behind=MAPPED),
+        Call('changes.write.format("delta").option("path", f"{path}_new").saveAsTable("made_by_call")', f"{MADE}.count() == 2"),
+        Call('changes.write.saveAsTable("made_by_call", format="delta", partitionBy="id")', f"{MADE}.count() == 2"),
+        Call("changes.write.insertInto(f'delta.`{path}`', overwrite=True)", COUNT.format(2)),
+        Call(
+            'changes.writeTo("made_by_call").using("delta").partitionedBy("id").tableProperty("k", "v").create()',
+            f"{MADE}.count() == 2",
+        ),
+        Call(
+            "changes.withColumn('w', F.lit('x')).writeTo(f'delta.`{path}`').option('mergeSchema', 'true').append()",
+            COUNT.format(5),
+        ),
+        Call(
+            'changes.select("id").write.format("delta").mode("append").saveAsTable("made_by_call")',
+            f"{MADE}.where('twice = 2 * id').count() == 2",
+            behind="CREATE TABLE made_by_call (id INT, twice INT GENERATED ALWAYS AS (id * 2)) USING delta",
+        ),
     ),
     "Streams": (
         Call('spark.readStream.format("delta").load(path)', 'it.isStreaming and it.columns == ["id", "n"]'),
@@ -125,75 +155,31 @@ CALLS: dict[str, tuple[Call, ...]] = {
             ".trigger(availableNow=True).toTable(f'delta.`{path}`')",
             "it.awaitTermination() or spark.table(f'delta.`{path}`').count() == 4",
         ),
+        Call('spark.readStream.format("delta").option("startingVersion", "latest").load(path)', "it.isStreaming"),
+        Call('spark.readStream.format("delta").option("excludeRegex", "nothing").load(path)', "it.isStreaming"),
+        Call('spark.readStream.format("delta").option("withEventTimeOrder", "true").load(path)', "it.isStreaming"),
+        Call(
+            'stream.writeStream.format("delta").option("checkpointLocation", checkpoint).outputMode("append").partitionBy("id")'
+            '.trigger(availableNow=True).start(f"{path}_new")',
+            "it.awaitTermination() or spark.table(f'delta.`{path}_new`').count() == 1",
+        ),
+        Call(
+            'stream.groupBy("id").count().writeStream.format("delta").option("checkpointLocation", checkpoint)'
+            '.outputMode("complete").trigger(availableNow=True).start(f"{path}_new")',
+            "it.awaitTermination() or spark.table(f'delta.`{path}_new`').count() == 1",
+        ),
+        Call(
+            'stream.withColumn("w", F.lit("x")).writeStream.format("delta").option("checkpointLocation", checkpoint)'
+            '.option("mergeSchema", "true").trigger(availableNow=True).start(path)',
+            f"it.awaitTermination() or {COLUMNS} == ['id', 'n', 'w']",
+        ),
+        Call(
+            'stream.writeStream.format("delta").option("checkpointLocation", checkpoint).trigger(availableNow=True)'
+            '.toTable("made_by_call")',
+            f"it.awaitTermination() or {MADE}.count() == 1",
+        ),
     ),
-    "SQL": (
-        sql("SELECT * FROM delta.`path`", ROWS.format(3)),
-        sql("SELECT * FROM delta.`path` VERSION AS OF 0", ROWS.format(1)),
-        Call("spark.sql(f\"SELECT * FROM delta.`{path}` TIMESTAMP AS OF '{begin}'\")", ROWS.format(1)),
-        sql("SELECT * FROM table_changes_by_path('path', 0)", ROWS.format(3)),
-        sql(
-            "SELECT * FROM table_changes('made_by_call', 0)",
-            "'_change_type' in it.columns and it.count() == 0",
-            behind="CREATE TABLE made_by_call (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
-        ),
-        sql("MERGE INTO delta.`path` t USING changes s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", "it.first()[0] == 2"),
-        sql("DELETE FROM delta.`path` WHERE id = 1", "it.first()[0] == 1"),
-        sql("UPDATE delta.`path` SET n = 0 WHERE id > 1", "it.first()[0] == 2"),
-        sql("INSERT INTO delta.`path` VALUES (4, 40)", COUNT.format(4)),
-        sql(
-            "INSERT INTO delta.`path` (n, id) VALUES (40, 4)",
-            "spark.table(f'delta.`{path}`').where('id = 4 AND n = 40').count() == 1",
-        ),
-        sql("INSERT INTO delta.`path` BY NAME SELECT 40 AS n, 4 AS id", COUNT.format(4)),
-        sql("INSERT OVERWRITE delta.`path` SELECT * FROM changes", COUNT.format(2)),
-        sql("INSERT INTO delta.`path` REPLACE WHERE id > 1 SELECT * FROM changes", COUNT.format(3)),
-        sql("CREATE TABLE made_by_call (id INT, n INT) USING delta", "spark.table('made_by_call').count() == 0"),
-        sql("CREATE TABLE made_by_call USING delta AS SELECT * FROM changes", "spark.table('made_by_call').count() == 2"),
-        sql("CREATE OR REPLACE TABLE delta.`path` (id INT) USING delta CLUSTER BY (id)", COUNT.format(0)),
-        sql("CREATE TABLE made_by_call SHALLOW CLONE delta.`path`", "spark.table('made_by_call').count() == 3"),
-        sql(
-            "CREATE OR REPLACE TEMP VIEW shown_by_call AS SELECT * FROM delta.`path`", "spark.table('shown_by_call').count() == 3"
-        ),
-        sql("ALTER TABLE delta.`path` ADD COLUMNS (w STRING COMMENT 'a text')", f"{COLUMNS} == ['id', 'n', 'w']"),
-        sql("ALTER TABLE delta.`path` ALTER COLUMN n COMMENT 'a number'", f"{COLUMNS} == ['id', 'n']"),
-        sql("ALTER TABLE made_by_call RENAME COLUMN n TO m", f"{MADE}.columns == ['id', 'm']", behind=MAPPED),
-        sql("ALTER TABLE made_by_call DROP COLUMN n", f"{MADE}.columns == ['id']", behind=MAPPED),
-        sql(
-            "ALTER TABLE made_by_call ALTER COLUMN n TYPE BIGINT",
-            f"dict({MADE}.dtypes)['n'] == 'bigint'",
-            behind="CREATE TABLE made_by_call (id INT, n INT) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
-        ),
-        sql(
-            "ALTER TABLE delta.`path` DROP CONSTRAINT IF EXISTS positive",
-            f"not ({PROPERTY.format('delta.constraints.positive')})",
-            behind="ALTER TABLE delta.`path` ADD CONSTRAINT positive CHECK (id > 0)",
-        ),
-        sql("ALTER TABLE delta.`path` ADD CONSTRAINT positive CHECK (id > 0)", PROPERTY.format("delta.constraints.positive")),
-        sql("ALTER TABLE delta.`path` SET TBLPROPERTIES ('k' = 'v')", PROPERTY.format("k")),
-        sql("ALTER TABLE delta.`path` UNSET TBLPROPERTIES IF EXISTS ('k')", COUNT.format(3)),
-        sql("ALTER TABLE delta.`path` DROP FEATURE vacuumProtocolCheck", COUNT.format(3)),
-        sql(
-            "ALTER TABLE made_by_call CLUSTER BY (n)",
-            "DeltaTable.forName(spark, 'made_by_call').detail().first().clusteringColumns == ['n']",
-            behind="CREATE TABLE made_by_call (id INT, n INT) USING delta CLUSTER BY (id)",
-        ),
-        sql("SHOW TBLPROPERTIES delta.`path`", "'delta.enableChangeDataFeed' in [row.key for row in it.collect()]"),
-        sql("SHOW COLUMNS IN delta.`path`", ROWS.format(2)),
-        sql("DESCRIBE TABLE delta.`path`", "it.first().col_name == 'id'"),
-        sql("OPTIMIZE delta.`path` WHERE true", f"{DETAIL}.numFiles == 1"),
-        sql("OPTIMIZE delta.`path` ZORDER BY (id)", f"{DETAIL}.numFiles == 1"),
-        sql("VACUUM delta.`path` RETAIN 200 HOURS", COUNT.format(3)),
-        sql("VACUUM delta.`path` DRY RUN", ROWS.format(0)),
-        sql("RESTORE TABLE delta.`path` TO VERSION AS OF 0", COUNT.format(1)),
-        Call("spark.sql(f\"RESTORE TABLE delta.`{path}` TO TIMESTAMP AS OF '{begin}'\")", COUNT.format(1)),
-        sql("REORG TABLE delta.`path` APPLY (PURGE)", COUNT.format(3)),
-        sql("TRUNCATE TABLE delta.`path`", COUNT.format(0)),
-        sql("DROP TABLE made_by_call", "not spark.catalog.tableExists('made_by_call')", behind=MAPPED),
-        sql("DESCRIBE HISTORY delta.`path`", ROWS.format(2)),
-        sql("DESCRIBE DETAIL delta.`path`", "it.first().numFiles == 2"),
-        sql("GENERATE symlink_format_manifest FOR TABLE delta.`path`", "it.columns == []"),
-        sql("CONVERT TO DELTA parquet.`path`", "it.columns == []"),
-    ),
+    "SQL": STATEMENTS,
     "DeltaTable": (
         Call("DeltaTable.forPath(spark, path)", "it.toDF().count() == 3"),
         Call("DeltaTable.isDeltaTable(spark, path)", "it is True"),
@@ -247,6 +233,49 @@ CALLS: dict[str, tuple[Call, ...]] = {
         Call("DeltaTable.forPath(spark, path).upgradeTableProtocol(1, 4)", f"{DETAIL}.minWriterVersion >= 4"),
         Call('DeltaTable.forPath(spark, path).addFeatureSupport("deletionVectors")', FEATURE),
         Call('DeltaTable.forPath(spark, path).dropFeatureSupport("vacuumProtocolCheck")', COUNT.format(3)),
+        Call('DeltaTable.forPath(spark, path, {"fs.some.key": "value"})', "it.toDF().count() == 3"),
+        Call("DeltaTable.forPath(spark, path).history()", ROWS.format(2)),
+        Call("DeltaTable.forPath(spark, path).delete()", COUNT.format(0)),
+        Call('DeltaTable.forPath(spark, path).delete(F.col("id") > 1)', COUNT.format(1)),
+        Call(
+            'DeltaTable.forPath(spark, path).update(F.col("id") > 1, {"n": F.col("n") + 1})',
+            "spark.table(f'delta.`{path}`').where('n IN (21, 31)').count() == 2",
+        ),
+        Call(
+            'DeltaTable.forPath(spark, path).update(set={"n": "n + 1"})',
+            "spark.table(f'delta.`{path}`').where('n = 11').count() == 1",
+        ),
+        Call(
+            'DeltaTable.forPath(spark, path).alias("t").merge(changes.alias("s"), F.expr("t.id = s.id"))'
+            '.whenMatchedDelete("s.n > 30").whenMatchedUpdate(condition=F.col("s.n") > 0, set={"n": F.col("s.n")})'
+            '.whenNotMatchedInsert(condition="s.id > 0", values={"id": "s.id"})'
+            '.whenNotMatchedBySourceUpdate(condition="t.id < 2", set={"n": "0"}).execute()',
+            COUNT.format(2),
+        ),
+        Call("DeltaTable.isDeltaTable(spark, f'{path}_raw')", "it is False"),
+        Call(
+            'DeltaTable.convertToDelta(spark, f"parquet.`{path}_parts`", "p INT")',
+            "it.toDF().columns == ['id', 'p']",
+        ),
+        Call(
+            'DeltaTable.create(spark).location(f"{path}_new").addColumns(changes.schema).partitionedBy(["id", "n"][:1])'
+            '.property("delta.appendOnly", "true").comment("made").execute()',
+            EMPTY,
+        ),
+        Call(
+            'DeltaTable.createOrReplace(spark).tableName("made_by_call").addColumn("id", "INT").clusterBy("id").execute()',
+            EMPTY,
+            behind=MAPPED,
+        ),
+        Call('DeltaTable.createIfNotExists(spark).location(path).addColumn("id", "INT").execute()', COUNT.format(3)),
+        Call("DeltaTable.forPath(spark, path).optimize().executeZOrderBy(['id'])", f"{DETAIL}.numFiles == 1"),
+        Call("DeltaTable.forPath(spark, path).vacuum()", "it.count() == 0"),
+        Call(
+            'DeltaTable.forName(spark, "made_by_call").dropFeatureSupport("typeWidening", True)',
+            "it is None",
+            behind="CREATE TABLE made_by_call (id INT) USING delta TBLPROPERTIES ('delta.feature.typeWidening' = 'supported')",
+        ),
+        Call("DeltaTable.forPath(spark, path).clone(f'{path}_new', True, True, {'k': 'v'})", "it.toDF().count() == 3"),
     ),
 }
 

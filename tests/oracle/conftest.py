@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -27,16 +27,29 @@ def oracle_session(warehouse: Path) -> SparkSession:
     """A session for both engines."""
     from delta import configure_spark_with_delta_pip
 
+    extension = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
+    session: SparkSession = configure_spark_with_delta_pip(_builder(warehouse, extension)).getOrCreate()
+    return session
+
+
+def plain_session(warehouse: Path) -> SparkSession:
+    """A session like it without delta-spark."""
+    return _builder(warehouse, {}).getOrCreate()
+
+
+def _builder(warehouse: Path, extension: Mapping[str, str]) -> SparkSession.Builder:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     settings = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        **extension,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
         "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
         # VACUUM of delta-spark lists folders in so many tasks, 10,000 if nothing is said.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.warehouse.dir": str(warehouse),
@@ -49,8 +62,7 @@ def oracle_session(warehouse: Path) -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("deltamerge oracle")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session: SparkSession = configure_spark_with_delta_pip(builder).getOrCreate()
-    return session
+    return builder
 
 
 if __name__ == "__main__":

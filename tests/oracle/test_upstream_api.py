@@ -1,0 +1,118 @@
+"""Each call that works in an active session, run by delta-spark and without its JAR: what it gives, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.oracle.readers import by_delta_rs, by_delta_spark, by_duckdb
+from tests.oracle.upstream_runs import EVERY, run_all
+
+# What differs on purpose: a call's text, what of its answer, and why. Patterns hold for whole texts.
+KNOWN: tuple[tuple[str, str, str], ...] = ()
+# Features of tables that a reader lacks: it is not asked.
+LACKING = {
+    "delta-rs": {"columnMapping", "typeWidening", "variantType"},
+    "DuckDB": {"columnMapping", "typeWidening", "variantType", "deletionVectors"},
+}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What both engines say of each call."""
+
+    theirs: dict[str, Any]
+    ours: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def base(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that each call gets a copy of: rows 1 to 3 in two versions, Parquet files, and files for a stream."""
+    from delta.tables import DeltaTable
+
+    folder = tmp_path_factory.mktemp("base")
+    for rows in ([(1, 10)], [(2, 20), (3, 30)]):
+        writer = spark.createDataFrame(rows, "id int, n int").coalesce(1).write.format("delta").mode("append")
+        properties = {"delta.enableChangeDataFeed": "true", "delta.feature.vacuumProtocolCheck": "supported"}
+        writer.options(**properties).save(str(folder / "t"))
+    for name, table in (("t_raw", {"id": [1, 2]}), ("t_parts/p=1", {"id": [1]}), ("in", {"id": [4], "n": [40]})):
+        (folder / name).mkdir(parents=True)
+        narrow = pa.table({key: pa.array(values, pa.int32()) for key, values in table.items()})
+        pq.write_table(narrow, folder / name / "x.parquet")
+    history = DeltaTable.forPath(spark, str(folder / "t")).history().selectExpr("string(timestamp)").collect()
+    (folder / "times.json").write_text(json.dumps({"time": history[0][0], "begin": history[1][0]}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def answers(spark: SparkSession, base: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """The calls that this run is about, by both engines at the same time, each in a process of its own."""
+    from delta.tables import DeltaTable
+
+    calls = [
+        item.callspec.params["text"] for item in request.session.items if item.path == request.path and hasattr(item, "callspec")
+    ]
+    folder = tmp_path_factory.mktemp("ours")
+    (folder / "calls.json").write_text(json.dumps(calls))
+    command = [sys.executable, "-m", "tests.oracle.upstream_runs", str(base), str(folder)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+    with (
+        (folder / "errors").open("w") as errors,
+        subprocess.Popen(command, stdout=errors, stderr=errors, env=environment) as ours,
+    ):
+        theirs = run_all(spark, DeltaTable, base, tmp_path_factory.mktemp("theirs"), calls)
+    assert ours.returncode == 0, (folder / "errors").read_text()
+    # What this process has is JSON, too: tuples are lists.
+    return Answers(json.loads(json.dumps(theirs)), json.loads((folder / "answers.json").read_text()))
+
+
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The single values within a value, each by its place."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if not inner:
+        yield name, value
+    for key, part in inner:
+        yield from flat(part, f"{name}/{key}")
+
+
+def differences(answers: Answers, text: str) -> dict[str, tuple[Any, Any]]:
+    """What delta-spark says and what is said here, by its place in the answer, where it is not the same."""
+    theirs, ours = (dict(flat(answer[text])) for answer in (answers.theirs, answers.ours))
+    places = sorted((theirs.keys() | ours.keys()) - {"/place", "/message"})
+    return {place: (theirs.get(place), ours.get(place)) for place in places if theirs.get(place, "-") != ours.get(place, "-")}
+
+
+@pytest.mark.parametrize("text", EVERY, ids=str)
+def test_it_is_as_by_delta_spark(answers: Answers, spark: SparkSession, text: str) -> None:
+    found = differences(answers, text)
+    known = [about for call, about, _ in KNOWN if re.fullmatch(call, text)]
+    left = {place: both for place, both in found.items() if not any(re.fullmatch(about, place) for about in known)}
+    assert not left, answers.ours[text].get("message")
+    unread(answers.ours[text], spark)
+
+
+def unread(answer: dict[str, Any], spark: SparkSession) -> None:
+    """Hold what other readers find in the tables that were changed here to what was read here."""
+    for name, table in answer["tables"].items():
+        if "rows" not in table:
+            continue
+        path = Path(answer["place"]) / name
+        expected = by_delta_spark(spark, path)
+        assert sum(expected.values()) == len(table["rows"])
+        features = set(table["detail"][0]["tableFeatures"])
+        readers = {"delta-rs": by_delta_rs, "DuckDB": by_duckdb}
+        for reader, read in readers.items():
+            if not features & LACKING[reader]:
+                assert read(path) == expected, (reader, name)
