@@ -97,6 +97,14 @@ CALLS: dict[str, tuple[Call, ...]] = {
         ),
         Call('changes.write.format("delta").mode("append").option("optimizeWrite", "true").save(path)', COUNT.format(5)),
         Call('changes.write.format("delta").mode("append").option("compression", "gzip").save(path)', COUNT.format(5)),
+        Call('changes.write.format("delta").mode("append").option("parquet.writer.version", "v1").save(path)', COUNT.format(5)),
+        Call(
+            'changes.selectExpr("nullif(id, 2) AS id", "n").write.format("delta").mode("overwrite")'
+            '.option("partitionOverwriteMode", "dynamic").option("useNullIntolerantEqualityWithDPO", "true")'
+            '.saveAsTable("made_by_call")',
+            f"{MADE}.where('id IS NULL').count() == 2 and {MADE}.where('id = 3').count() == 1",
+            behind="CREATE TABLE made_by_call USING delta PARTITIONED BY (id) AS SELECT explode(array(NULL, 3)) AS id, 0 AS n",
+        ),
         Call(
             'changes.write.format("delta").option("delta.appendOnly", "true").save(f"{path}_new")',
             "DeltaTable.forPath(spark, f'{path}_new').detail().first().properties['delta.appendOnly'] == 'true'",

@@ -59,7 +59,7 @@ def base(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def answers(spark: SparkSession, base: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """The calls that this run is about, by both engines at the same time, each in a process of its own."""
-    from delta.tables import DeltaTable
+    from delta import tables
 
     calls = [
         item.callspec.params["text"] for item in request.session.items if item.path == request.path and hasattr(item, "callspec")
@@ -72,7 +72,7 @@ def answers(spark: SparkSession, base: Path, request: pytest.FixtureRequest, tmp
         (folder / "errors").open("w") as errors,
         subprocess.Popen(command, stdout=errors, stderr=errors, env=environment) as ours,
     ):
-        theirs = run_all(spark, DeltaTable, base, tmp_path_factory.mktemp("theirs"), calls)
+        theirs = run_all(spark, tables, base, tmp_path_factory.mktemp("theirs"), calls)
     assert ours.returncode == 0, (folder / "errors").read_text()
     # What this process has is JSON, too: tuples are lists.
     return Answers(json.loads(json.dumps(theirs)), json.loads((folder / "answers.json").read_text()))

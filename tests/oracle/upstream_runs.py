@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +34,8 @@ _FILE = re.compile(r"part-\d+-\S*?\.parquet")
 _EXPRESSION_ID = re.compile(r"#\d+L?")
 
 
-def run_all(spark: SparkSession, table_class: Any, base: Path, folder: Path, texts: Iterable[str]) -> dict[str, Any]:
-    """What each call gives and leaves, by its text; `table_class` is the engine's DeltaTable."""
+def run_all(spark: SparkSession, tables: ModuleType, base: Path, folder: Path, texts: Iterable[str]) -> dict[str, Any]:
+    """What each call gives and leaves, by its text; `tables` is the engine's module of that name."""
     changes = spark.createDataFrame(CHANGES, "id int, n int")
     changes.createOrReplaceTempView("changes")
     times = json.loads((base / "times.json").read_text())
@@ -43,7 +44,7 @@ def run_all(spark: SparkSession, table_class: Any, base: Path, folder: Path, tex
         place = folder / str(number)
         shutil.copytree(base, place)
         rows = spark.readStream.schema("id int, n int").parquet(str(place / "in"))
-        known = {"spark": spark, "DeltaTable": table_class, "F": F, "changes": changes, "stream": rows, **times}
+        known = {"spark": spark, **vars(tables), "F": F, "changes": changes, "stream": rows, **times}
         answers[text] = _Run(spark, place, known).of(EVERY[text], f"call_{number}")
     spark.catalog.dropTempView("changes")
     return answers
@@ -165,13 +166,13 @@ def live_files(commits: Iterable[list[dict[str, Any]]]) -> set[str]:
 def main(base: Path, folder: Path) -> None:
     """Run the calls that the folder lists by an active session that has no JAR, and write into it what they give."""
     import deltamerge
-    from deltamerge.tables import DeltaTable
+    from deltamerge import tables
     from tests.oracle.conftest import plain_session
 
     spark = plain_session(folder / "warehouse")
     deltamerge.activate(spark)
     texts = json.loads((folder / "calls.json").read_text())
-    (folder / "answers.json").write_text(json.dumps(run_all(spark, DeltaTable, base, folder, texts)))
+    (folder / "answers.json").write_text(json.dumps(run_all(spark, tables, base, folder, texts)))
     spark.stop()
 
 

@@ -34,7 +34,15 @@ from deltamerge.spark.stream.frame import check_drained
 
 _CHECKPOINT = "checkpointLocation"
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
-_OPTIONS = ("mergeSchema", "overwriteSchema", "userMetadata", "maxRecordsPerFile", "compression", "optimizeWrite")
+_OPTIONS = (
+    "mergeSchema",
+    "overwriteSchema",
+    "userMetadata",
+    "maxRecordsPerFile",
+    "compression",
+    "optimizeWrite",
+    "parquet.writer.version",
+)
 _IN_BATCHES = tuple(name.lower() for name in OPTIONS if name not in (*_OPTIONS, "dataChange"))
 _OF_SPARK = ("path", "queryname", _CHECKPOINT.lower())
 

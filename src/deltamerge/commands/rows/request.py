@@ -26,9 +26,13 @@ OPTIONS = (
     "maxRecordsPerFile",
     "compression",
     "dataChange",
+    "useNullIntolerantEqualityWithDPO",
+    "parquet.writer.version",
 )
 MODES = ("error", "errorifexists", "ignore", "append", "overwrite")
 STATIC, DYNAMIC = "static", "dynamic"
+# The names by which Parquet's writer knows the version of pages that data files have.
+_PAGES = ("v1", "parquet_1_0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,8 @@ class WriteRequest:
     for one whose schema is overwritten. `merge_schema` adds the data's columns to the table's, None leaves it to the session.
     `overwrite_schema` gives a table that is overwritten the data's columns and the partitioning that is asked for.
     `replace_where` is a predicate: an overwrite replaces the rows for which it is true, and all written rows must meet it.
-    `partition_overwrite` is `dynamic` to overwrite only partitions that get rows, None leaves it to the session.
+    `partition_overwrite` is `dynamic` to overwrite only partitions that get rows, None leaves it to the session. If
+    `null_partitions_stay`, such an overwrite leaves the rows of partitions with a null; None where nothing is said.
     A write whose `txn_id`, or a newer one of the same application, is in the table already is skipped.
     `by_position` takes the data's columns in the table's order, whatever their names.
     `managed` is known where `saveAsTable` writes a table of the catalog: whether its folder is the catalog's, as history says it.
@@ -65,6 +70,7 @@ class WriteRequest:
     overwrite_schema: bool = False
     replace_where: str | None = None
     partition_overwrite: str | None = None
+    null_partitions_stay: bool | None = None
     user_metadata: str | None = None
     txn_id: TxnId | None = None
     by_position: bool = False
@@ -172,7 +178,9 @@ def request_of(mode: str, options: Mapping[str, str], **more: Any) -> WriteReque
             raise illegal_option(name, value, "must be 'true' or 'false'")
         return None if value is None else _TRUTHS[str(value).lower()]
 
-    overwrite = text("partitionOverwriteMode")
+    overwrite, pages = text("partitionOverwriteMode"), text("parquet.writer.version")
+    if pages is not None and pages.lower() not in _PAGES:
+        raise illegal_option("parquet.writer.version", pages, "must be 'v1': data files have pages of this version")
     properties = {name: str(value) for key, (name, value) in given.items() if key.startswith("delta.")}
     request = WriteRequest(
         mode.lower(),
@@ -182,6 +190,7 @@ def request_of(mode: str, options: Mapping[str, str], **more: Any) -> WriteReque
         replace_where=text("replaceWhere"),
         optimize_write=truth("optimizeWrite"),
         partition_overwrite=None if overwrite is None else overwrite.lower(),
+        null_partitions_stay=truth("useNullIntolerantEqualityWithDPO"),
         user_metadata=text("userMetadata"),
         txn_id=transaction_of(text("txnAppId"), text("txnVersion")),
         files=files_asked(text("compression"), text("maxRecordsPerFile")),

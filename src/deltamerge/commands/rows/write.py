@@ -160,7 +160,7 @@ def _written(plan: WritePlan, log: DeltaLog, head: Sequence[Action] = ()) -> Com
     with discarding(snapshot, files.names):
         gone = Leaving()
         if request.overwrites and snapshot.version >= 0:
-            gone = partitions_of(snapshot, files.added, time_zone(spark)) if plan.dynamic else all_files(snapshot)
+            gone = partitions_of(snapshot, plan.replacing(files.added), time_zone(spark)) if plan.dynamic else all_files(snapshot)
             gone = gone.told(request.data_change)
         replaced = gone.metrics if request.overwrites and snapshot.version >= 0 else {}
         metrics = {**files.metrics, **replaced} if request.batch is None else _of_batch(files, gone)

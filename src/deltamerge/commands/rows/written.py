@@ -6,11 +6,11 @@ Source of the behaviour: delta-spark's WriteIntoDelta and TransactionalWrite.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from deltamerge.commands.rows.request import DYNAMIC, STATIC, WriteRequest
+from deltamerge.commands.rows.request import DYNAMIC, STATIC, WriteRequest, illegal_option
 from deltamerge.commands.rows.schema import check_clustering, metadata_after
 from deltamerge.errors import AnalysisError, InvalidArgumentError
 from deltamerge.log.commit.conflict import FrameRead
@@ -70,6 +70,11 @@ class WritePlan:
         """What the table requires of the rows, and the write itself."""
         found = constraints_of(self.after.schema, self.after.metadata.configuration)
         return replace(found, checks=(*found.checks, *self.extra))
+
+    def replacing(self, added: Iterable[AddFile]) -> list[AddFile]:
+        """The files that were added whose partitions lose their other rows, if only partitions that get rows are overwritten."""
+        stay = self.request.null_partitions_stay
+        return [file for file in added if not (stay and None in file.partition_values.values())]
 
     @property
     def operation(self) -> str:
@@ -158,6 +163,10 @@ def planned(frame: Frame, snapshot: Snapshot, request: WriteRequest) -> WritePla
     if not request.new_schema:
         check_clustering(snapshot, request)
     dynamic = _is_dynamic(spark, after, request)
+    if request.overwrites and request.null_partitions_stay is not None and not dynamic and request.replace_where is None:
+        given = str(request.null_partitions_stay).lower()
+        said = "it is for dynamic partition overwrites only"
+        raise illegal_option("useNullIntolerantEqualityWithDPO", given, said)
     gathers, read = gathered(spark, after, request), frame_read(frame, snapshot.store)
     plan = WritePlan(frame, snapshot, after, request, numbered(frame, after), (), merges, dynamic, gathers, read)
     check_rows(plan)

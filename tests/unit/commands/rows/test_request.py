@@ -77,6 +77,9 @@ def test_a_writers_options_make_the_same_request() -> None:
     assert request_of("append", {"overwriteSchema": "false", "partitionOverwriteMode": "DYNAMIC"}) == WriteRequest(
         "append", partition_overwrite="dynamic"
     )
+    assert request_of("append", {"parquet.writer.version": "v1", "useNullIntolerantEqualityWithDPO": "true"}) == WriteRequest(
+        "append", null_partitions_stay=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,8 @@ def test_a_writers_options_make_the_same_request() -> None:
         ({"dataChange": "no"}, "DELTA_ILLEGAL_OPTION"),
         ({"maxRecordsPerFile": "ten"}, "DELTA_ILLEGAL_OPTION"),
         ({"compression": "zip"}, "CODEC_NOT_AVAILABLE.WITH_AVAILABLE_CODECS_SUGGESTION"),
+        ({"parquet.writer.version": "PARQUET_2_0"}, "DELTA_ILLEGAL_OPTION"),
+        ({"useNullIntolerantEqualityWithDPO": "yes"}, "DELTA_ILLEGAL_OPTION"),
         ({"maxRecordPerFile": "10"}, "DELTAMERGE_UNKNOWN_OPTION"),
         ({"replaceOn": "t.a = s.a"}, "DELTAMERGE_UNKNOWN_OPTION"),
         ({"txnAppId": "job"}, "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"),
