@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import deltamerge
+from deltamerge import tables
 from deltamerge.tables import DeltaTable
 from tests.e2e.tables import make
 from tests.e2e.test_streaming import arrive
@@ -44,7 +45,7 @@ def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
     yield {
         "spark": spark,
         "path": str(path),
-        "DeltaTable": DeltaTable,
+        **vars(tables),
         "F": F,
         "placed": lambda text: placed(text, str(path)),
         **given,

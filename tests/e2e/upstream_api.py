@@ -275,6 +275,12 @@ CALLS: dict[str, tuple[Call, ...]] = {
             EMPTY,
             behind=MAPPED,
         ),
+        Call(
+            'DeltaTable.create(spark).location(f"{path}_new")'
+            '.addColumn("id", "LONG", generatedAlwaysAs=IdentityGenerator(start=5, step=2))'
+            '.addColumn("key", "LONG", generatedByDefaultAs=IdentityGenerator()).execute()',
+            EMPTY,
+        ),
         Call('DeltaTable.createIfNotExists(spark).location(path).addColumn("id", "INT").execute()', COUNT.format(3)),
         Call("DeltaTable.forPath(spark, path).optimize().executeZOrderBy(['id'])", f"{DETAIL}.numFiles == 1"),
         Call("DeltaTable.forPath(spark, path).vacuum()", "it.count() == 0"),
