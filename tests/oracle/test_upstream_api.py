@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.oracle.readers import by_delta_rs, by_delta_spark, by_duckdb
-from tests.oracle.upstream_runs import EVERY, run_all
+from tests.oracle.upstream_runs import EVERY, make_base, run_all
 
 # What differs on purpose: a call's text, what of its answer, and why. Patterns hold for whole texts.
 KNOWN: tuple[tuple[str, str, str], ...] = ()
@@ -38,33 +36,15 @@ class Answers:
 
 
 @pytest.fixture(scope="module")
-def base(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that each call gets a copy of: rows 1 to 3 in two versions, Parquet files, and files for a stream."""
-    from delta.tables import DeltaTable
-
-    folder = tmp_path_factory.mktemp("base")
-    for rows in ([(1, 10)], [(2, 20), (3, 30)]):
-        writer = spark.createDataFrame(rows, "id int, n int").coalesce(1).write.format("delta").mode("append")
-        properties = {"delta.enableChangeDataFeed": "true", "delta.feature.vacuumProtocolCheck": "supported"}
-        writer.options(**properties).save(str(folder / "t"))
-    for name, table in (("t_raw", {"id": [1, 2]}), ("t_parts/p=1", {"id": [1]}), ("in", {"id": [4], "n": [40]})):
-        (folder / name).mkdir(parents=True)
-        narrow = pa.table({key: pa.array(values, pa.int32()) for key, values in table.items()})
-        pq.write_table(narrow, folder / name / "x.parquet")
-    history = DeltaTable.forPath(spark, str(folder / "t")).history().selectExpr("string(timestamp)").collect()
-    (folder / "times.json").write_text(json.dumps({"time": history[0][0], "begin": history[1][0]}))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def answers(spark: SparkSession, base: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def answers(spark: SparkSession, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """The calls that this run is about, by both engines at the same time, each in a process of its own."""
     from delta import tables
 
     calls = [
         item.callspec.params["text"] for item in request.session.items if item.path == request.path and hasattr(item, "callspec")
     ]
-    folder = tmp_path_factory.mktemp("ours")
+    base, folder = tmp_path_factory.mktemp("base"), tmp_path_factory.mktemp("ours")
+    make_base(spark, base)
     (folder / "calls.json").write_text(json.dumps(calls))
     command = [sys.executable, "-m", "tests.oracle.upstream_runs", str(base), str(folder)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -32,6 +34,22 @@ _SIZES = re.compile(r"(size|bytes|time|ms|min|max|avg|duration)$", re.IGNORECASE
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _FILE = re.compile(r"part-\d+-\S*?\.parquet")
 _EXPRESSION_ID = re.compile(r"#\d+L?")
+
+
+def make_base(spark: SparkSession, folder: Path) -> None:
+    """The folder that each call gets a copy of, by delta-spark: rows 1 to 3 in two versions, Parquet files, a stream's files."""
+    from delta.tables import DeltaTable
+
+    for rows in ([(1, 10)], [(2, 20), (3, 30)]):
+        writer = spark.createDataFrame(rows, "id int, n int").coalesce(1).write.format("delta").mode("append")
+        properties = {"delta.enableChangeDataFeed": "true", "delta.feature.vacuumProtocolCheck": "supported"}
+        writer.options(**properties).save(str(folder / "t"))
+    for name, columns in (("t_raw", {"id": [1, 2]}), ("t_parts/p=1", {"id": [1]}), ("in", {"id": [4], "n": [40]})):
+        (folder / name).mkdir(parents=True)
+        narrow = pa.table({key: pa.array(values, pa.int32()) for key, values in columns.items()})
+        pq.write_table(narrow, folder / name / "x.parquet")
+    history = DeltaTable.forPath(spark, str(folder / "t")).history().selectExpr("string(timestamp)").collect()
+    (folder / "times.json").write_text(json.dumps({"time": history[0][0], "begin": history[1][0]}))
 
 
 def run_all(spark: SparkSession, tables: ModuleType, base: Path, folder: Path, texts: Iterable[str]) -> dict[str, Any]:
