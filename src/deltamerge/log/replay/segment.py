@@ -17,6 +17,7 @@ from deltamerge.storage import ObjectInfo, Store
 LOG = "_delta_log"
 
 _COMMIT = re.compile(r"(\d{20})\.json")
+_PARTITION = re.compile(r"(?P<root>.+)/(?P<name>[^/=]+)=(?P<value>[^/]*)")
 _COMPACTED = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
 _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
@@ -241,8 +242,17 @@ def _no_table(store: Store) -> TableNotFoundError:
         "DELTA_MISSING_DELTA_TABLE",
         f"{store.url} is not a Delta table: {cause}.",
         parameters={"tableName": store.url},
-        hint="Check the path, or create the table with deltamerge.write(df, path).",
+        hint=_whole_table(store.url) or "Check the path, or create the table with deltamerge.write(df, path).",
     )
+
+
+def _whole_table(url: str) -> str | None:
+    """What to say of a path that is a partition's folder by its name; None for another path."""
+    parts, root = [], url.rstrip("/")
+    while (split := _PARTITION.fullmatch(root)) is not None:
+        root = split["root"]
+        parts.insert(0, f"{split['name']} = '{split['value']}'")
+    return f"Read a partition as rows of its table: the table at {root}, WHERE {' AND '.join(parts)}." if parts else None
 
 
 def _no_version(store: Store, version: int, newest: int) -> AnalysisError:
