@@ -95,6 +95,27 @@ def test_an_added_column_brings_the_feature(spark: SparkSession, tmp_path: Path)
     assert [tuple(row) for row in spark.sql(f"SELECT id, to_json(v) FROM {name}").collect()] == [(1, "[]")]
 
 
+EVOLVED = "SELECT 2 AS id, parse_json('{\"a\": 1}') AS v, named_struct('y', 1, 'x', parse_json('[2]')) AS s"
+
+
+@pytest.mark.parametrize("way", ["merge", "append", "overwrite"])
+def test_evolution_brings_the_feature(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    path = str(tmp_path / "n")
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, s STRUCT<y: INT>) USING delta")
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, named_struct('y', 0))")
+    if way == "merge":
+        clauses = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        spark.sql(f"MERGE WITH SCHEMA EVOLUTION INTO delta.`{path}` t USING ({EVOLVED}) n ON t.id = n.id {clauses}")
+    else:
+        option = "mergeSchema" if way == "append" else "overwriteSchema"
+        spark.sql(EVOLVED).write.format("delta").mode(way).option(option, "true").save(path)
+    assert "variantType" in spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()[0]["tableFeatures"]
+    spark.sql(f"UPDATE delta.`{path}` SET s.y = 5")
+    found = spark.sql(f"SELECT id, to_json(v), to_json(s) FROM delta.`{path}` ORDER BY id").collect()
+    assert [tuple(row) for row in found][-1] == (2, '{"a":1}', '{"y":5,"x":[2]}')
+    assert [tuple(row) for row in found][:-1] == ([] if way == "overwrite" else [(1, None, '{"y":5}')])
+
+
 REFUSED = {
     "MERGE INTO {} t USING news n ON t.v = n.v WHEN MATCHED THEN DELETE": "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE",
     "DELETE FROM {} WHERE v <=> parse_json('1')": "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE",

@@ -91,11 +91,12 @@ def written_names(outcome: MergeOutcome) -> list[str]:
 
 
 def _actions(outcome: MergeOutcome, data_change: bool) -> list[LogAction]:
-    """The metadata if it changed, the files that leave, the new ones, the change data files."""
+    """The protocol and the metadata if they changed, the files that leave, the new ones, the change data files."""
     now = int(time.time() * 1000)
     resolved = outcome.work.logical.resolved
     metadata = with_marks(resolved.after.metadata, [identity.name for identity in resolved.identities], outcome.added)
-    actions: list[LogAction] = [metadata] if metadata is not resolved.snapshot.metadata else []
+    actions: list[LogAction] = [] if resolved.after.protocol is resolved.snapshot.protocol else [resolved.after.protocol]
+    actions += [metadata] if metadata is not resolved.snapshot.metadata else []
     actions += [file.removed(now, data_change) for file in add_files(outcome.touched)]
     actions += outcome.added
     return [*actions, *outcome.changes]

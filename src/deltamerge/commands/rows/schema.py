@@ -28,7 +28,7 @@ from deltamerge.protocol.schema.types import (
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.column_mapping import ID_KEY, MAX_ID, NAME_KEY, MappingMode, assigned, mapping_mode
 from deltamerge.protocol.table.evolution import check_distinct, nullable
-from deltamerge.protocol.table.features import check_features_known, check_writable
+from deltamerge.protocol.table.features import check_writable
 from deltamerge.spark.read.feed import check_feed_columns
 
 
@@ -45,8 +45,6 @@ def metadata_after(snapshot: Snapshot, data: StructType, request: WriteRequest, 
         if not evolves:
             _check_columns(snapshot.schema, data, request)
         after = (evolved_by(snapshot, data) if evolves else None) or snapshot.metadata
-    if after is not snapshot.metadata:
-        check_features_known(snapshot.protocol, snapshot.metadata, after)
     return after
 
 

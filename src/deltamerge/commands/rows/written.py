@@ -22,7 +22,7 @@ from deltamerge.merge.resolve.evolve import may_evolve
 from deltamerge.progress.operation import begin
 from deltamerge.protocol.table.actions import Action, AddFile, CdcFile
 from deltamerge.protocol.table.constraints import Check, TableConstraints, constraints_of
-from deltamerge.protocol.table.features import check_writable
+from deltamerge.protocol.table.features import check_writable, evolved_protocol
 from deltamerge.protocol.table.identity import Identity, identity_columns, unnamed, with_marks
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.expressions.constraints import check_constraints
@@ -156,7 +156,11 @@ def planned(frame: Frame, snapshot: Snapshot, request: WriteRequest) -> WritePla
     merges = may_evolve(spark, request.merge_schema)
     frame = by_position(frame, snapshot.schema) if request.by_position else frame
     data = shown_schema(from_spark(frame.schema))
-    after = replace(snapshot, metadata=metadata_after(snapshot, data, request, merges))
+    metadata = metadata_after(snapshot, data, request, merges)
+    protocol = snapshot.protocol
+    if metadata is not snapshot.metadata:
+        protocol = evolved_protocol(protocol, snapshot.metadata, metadata)
+    after = replace(snapshot, protocol=protocol, metadata=metadata)
     if not request.data_change and after.metadata is not snapshot.metadata:
         anew = "Overwrite the Delta table schema or change the partition schema"
         raise metadata_kept(anew if request.new_schema else "Change the Delta table schema")
@@ -244,8 +248,9 @@ def written(plan: WritePlan, rows: Frame | None = None, feed: bool = False) -> W
 
 
 def actions_of(plan: WritePlan, files: Written) -> list[Action]:
-    """The metadata, if it changed, and the files as a commit names them. Raises ArithmeticDataError."""
+    """The protocol and the metadata, if they changed, and the files as a commit names them. Raises ArithmeticDataError."""
     metadata = with_marks(plan.after.metadata, [identity.name for identity in plan.identities], files.added)
-    changed = [] if metadata is plan.before.metadata else [metadata]
+    changed: list[Action] = [] if plan.after.protocol is plan.before.protocol else [plan.after.protocol]
+    changed += [] if metadata is plan.before.metadata else [metadata]
     added = [replace(file, data_change=plan.request.data_change) for file in files.added]
     return [*changed, *added, *files.changes]

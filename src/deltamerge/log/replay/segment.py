@@ -248,7 +248,7 @@ def _no_table(store: Store) -> TableNotFoundError:
 
 def _whole_table(url: str) -> str | None:
     """What to say of a path that is a partition's folder by its name; None for another path."""
-    parts, root = [], url.rstrip("/")
+    parts, root = list[str](), url.rstrip("/")
     while (split := _PARTITION.fullmatch(root)) is not None:
         root = split["root"]
         parts.insert(0, f"{split['name']} = '{split['value']}'")

@@ -36,7 +36,7 @@ from deltamerge.protocol.schema.char_varchar import CharVarchar, char_varchars
 from deltamerge.protocol.schema.types import DataType, PrimitiveType, StructType
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.constraints import NO_CONSTRAINTS, TableConstraints, constraints_of
-from deltamerge.protocol.table.features import check_features_known, check_writable
+from deltamerge.protocol.table.features import check_writable, evolved_protocol
 from deltamerge.protocol.table.identity import Identity, check_update, identity_columns, unnamed
 from deltamerge.spark.expressions.analysis import Check, empty_frame, placed, types_of
 from deltamerge.spark.expressions.binding import Named, named
@@ -106,8 +106,12 @@ class ResolvedMerge:
 
     @cached_property
     def after(self) -> Snapshot:
-        """The table as it is written to: the snapshot with the metadata that the merge gives it."""
-        return self.snapshot if self.metadata is None else replace(self.snapshot, metadata=self.metadata)
+        """The table as it is written to: the snapshot with the metadata that the merge gives it, and the protocol for it."""
+        before = self.snapshot
+        if self.metadata is None:
+            return before
+        protocol = evolved_protocol(before.protocol, before.metadata, self.metadata)
+        return replace(before, protocol=protocol, metadata=self.metadata)
 
     @cached_property
     def identities(self) -> tuple[Identity, ...]:
@@ -154,7 +158,7 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     planned = [_completed(c, values, scope, schema, constraints) for c, values in zip(spec.clauses, given, strict=True)]
     clauses = _typed(spark, spec, scope, schema, planned, evolves)
     if metadata is not None:
-        check_features_known(snapshot.protocol, snapshot.metadata, metadata)
+        evolved_protocol(snapshot.protocol, snapshot.metadata, metadata)  # raises for what it can't have
     return ResolvedMerge(spec, snapshot, scope, schema, clauses, constraints, metadata)
 
 

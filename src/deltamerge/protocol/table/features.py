@@ -16,6 +16,8 @@ from deltamerge.protocol.table.actions import Metadata, Protocol
 FEATURE_PROPERTY = "delta.feature."
 READER_VERSION = 3
 WRITER_VERSION = 7
+# What the names of features end with that were there before their protocol was settled.
+_PREVIEW = "-preview"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Feature:
     the feature, which is what `active` says unless given. `requires` are the features that it can't be without.
     `concurrent` says that a transaction which began before a table got the feature may be committed after it: the feature only
     tells writers about vectors, checkpoints or clean-up, or about what else is in the same commit.
+    `evolves` says that schema evolution enables the feature where a new column asks for it.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Feature:
     asked: Callable[[Metadata], bool] = lambda metadata: False
     requires: tuple[str, ...] = ()
     concurrent: bool = False
+    evolves: bool = False
 
 
 def _marks(*keys: str) -> Callable[[Metadata], bool]:
@@ -97,7 +101,7 @@ FEATURES: dict[str, Feature] = {
         Feature("typeWidening", reader=True, writes=True, asked=_property("delta.enableTypeWidening"), concurrent=True),
         Feature("typeWidening-preview", reader=True, writes=True, concurrent=True),
         # A type that no column has asks nothing of files, of statistics, or of the log: delta-rs lists variantType without one.
-        _used("variantType", _variant, reader=True, writes=True),
+        _used("variantType", _variant, reader=True, writes=True, evolves=True),
         Feature("variantType-preview", reader=True, writes=True),
         # Shredding is a writer's choice, file by file: here variants are written whole, and shredded ones are read.
         Feature("variantShredding", reader=True, writes=True, requires=("variantType",)),
@@ -216,11 +220,16 @@ def features_of_versions(reader: int, writer: int) -> frozenset[str]:
     return found if writer < WRITER_VERSION else frozenset()
 
 
-def check_features_known(protocol: Protocol, before: Metadata, after: Metadata) -> None:
-    """Raise UnsupportedTableError when `after` asks for a feature that `before` did not and the protocol does not have."""
+def evolved_protocol(protocol: Protocol, before: Metadata, after: Metadata) -> Protocol:
+    """The protocol with the features for which `after` asks and `before` did not; the same one when it has them all.
+
+    Raises UnsupportedTableError for one that schema evolution does not enable.
+    """
     known = named_features(protocol)
+    known |= {name.removesuffix(_PREVIEW) for name in known}
     missing = sorted(n for n, f in FEATURES.items() if n not in known and f.asked(after) and not f.asked(before))
-    if missing:
+    if not all(FEATURES[name].evolves for name in missing):
+        missing = [name for name in missing if not FEATURES[name].evolves]
         texts = ", ".join(f"'{FEATURE_PROPERTY}{name}' = 'supported'" for name in missing)
         raise UnsupportedTableError(
             "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT",
@@ -228,6 +237,7 @@ def check_features_known(protocol: Protocol, before: Metadata, after: Metadata) 
             parameters={"unsupportedFeatures": missing},
             hint=f"Enable them first: ALTER TABLE .. SET TBLPROPERTIES ({texts}).",
         )
+    return upgraded(protocol, missing)
 
 
 def in_commit_timestamps(protocol: Protocol, metadata: Metadata) -> bool:

@@ -22,7 +22,7 @@ from deltamerge.protocol.schema.types import (
 )
 from deltamerge.protocol.table.actions import Metadata, Protocol
 from deltamerge.protocol.table.evolution import evolved_metadata, merged, narrowed, retyped
-from deltamerge.protocol.table.features import check_features_known
+from deltamerge.protocol.table.features import evolved_protocol
 
 WIDENING = {"delta.enableTypeWidening": "true"}
 
@@ -178,8 +178,20 @@ def test_what_a_new_column_needs_must_be_there() -> None:
     after = evolved(struct(a="long"), struct(n="timestamp_ntz"))
     assert "timestamp_ntz" in after.schema_string
     with pytest.raises(UnsupportedTableError, match=r"DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT.*timestampNtz"):
-        check_features_known(Protocol(1, 2), before, after)
-    check_features_known(Protocol(1, 7, None, frozenset({"timestampNtz"})), before, after)
+        evolved_protocol(Protocol(1, 2), before, after)
+    known = Protocol(1, 7, None, frozenset({"timestampNtz"}))
+    assert evolved_protocol(known, before, after) is known
+
+
+def test_a_new_variant_enables_its_feature() -> None:
+    before, after = (Metadata("id", schema_json(struct(a=name))) for name in ("long", "variant"))
+    names = frozenset({"appendOnly", "invariants", "variantType"})
+    assert evolved_protocol(Protocol(1, 2), before, after) == Protocol(3, 7, frozenset({"variantType"}), names)
+    preview = Protocol(3, 7, frozenset({"variantType-preview"}), frozenset({"variantType-preview"}))
+    assert evolved_protocol(preview, before, after) is preview
+    both = Metadata("id", schema_json(struct(a="variant", n="timestamp_ntz")))
+    with pytest.raises(UnsupportedTableError, match=r"table feature\(s\) timestampNtz,"):
+        evolved_protocol(Protocol(1, 2), before, both)
 
 
 TYPES = st.recursive(
