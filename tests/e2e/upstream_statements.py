@@ -130,6 +130,7 @@ STATEMENTS: tuple[Call, ...] = (
     sql("CREATE OR REPLACE TABLE made_by_call SHALLOW CLONE delta.`path`", f"{MADE}.count() == 3", behind=MAPPED),
     sql("CREATE TABLE IF NOT EXISTS made_by_call SHALLOW CLONE delta.`path`", f"{MADE}.count() == 0", behind=MAPPED),
     sql("CREATE TABLE made_by_call SHALLOW CLONE delta.`path` TBLPROPERTIES ('k' = 'v')", f"{MADE}.count() == 3"),
+    Call("spark.sql(f'CREATE TABLE made_by_call SHALLOW CLONE parquet.`{path}_raw`')", f"{MADE}.count() == 2"),
     # Tables changed
     sql("ALTER TABLE delta.`path` ADD COLUMN w STRING FIRST", f"{COLUMNS} == ['w', 'id', 'n']"),
     sql("ALTER TABLE delta.`path` ADD COLUMNS (w STRING AFTER id)", f"{COLUMNS} == ['id', 'w', 'n']"),

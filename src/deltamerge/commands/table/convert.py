@@ -20,7 +20,7 @@ from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.transaction import commit
 from deltamerge.log.commit.upkeep import after_commit
-from deltamerge.log.replay.files import FileSet, Mask
+from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, Mask, table_of
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.progress.operation import begin
@@ -39,6 +39,7 @@ from deltamerge.spark.session.settings import author, setting, time_zone
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.session.table_defaults import session_defaults
 from deltamerge.spark.stages.existing import file_schemas, file_statistics
+from deltamerge.storage import ObjectInfo
 
 log = logging.getLogger("deltamerge.commands")
 
@@ -77,21 +78,28 @@ def convert_table(
     return table, target.name
 
 
+def parquet_source(spark: Session, path: str) -> Snapshot:
+    """A folder of Parquet files without partitions as the table that a clone begins with. Nothing is committed to it.
+
+    Raises AnalysisError, CorruptTableError as a conversion does.
+    """
+    target, table = ConvertTarget(path), open_table(spark, path)
+    files, values, schema = _listed(spark, table, target)
+    made = settled(TableDefinition(schema), {}, table.store.url)
+    rows = [add.to_json()["add"] for add in _adds(files, values, [None] * len(files))]
+    return Snapshot(table.store, -1, 0, made.protocol, made.metadata, FileSet.of(table_of(rows, FILE_SCHEMA)))
+
+
 def _converted(spark: Session, table: DeltaLog, request: Convert, target: ConvertTarget) -> None:
     partitions = target.partitions or _NO_PARTITIONS
     begin("listing files")
-    files = convertible_files(spark, table.store, target)
-    values = partition_values(table.store, files, partitions, time_zone(spark))
-    schema = _schema(file_schemas(spark, table.store, files), partitions)
+    files, values, schema = _listed(spark, table, target)
     made = _settled(spark, table, schema, partitions, target.properties)
     empty = Snapshot(table.store, -1, 0, made.protocol, made.metadata, FileSet())
     collects = request.collects_stats and setting(spark, _COLLECTS, "true").lower() == "true"
     _check_tracking(made, collects)
     stats: Sequence[str | None] = file_statistics(spark, empty, files) if collects else [None] * len(files)
-    adds = [
-        AddFile(encode_path(file.name), of, file.size, file.modified, stats=text)
-        for file, of, text in zip(files, values, stats, strict=True)
-    ]
+    adds = _adds(files, values, stats)
     proposal = Proposal(
         operation="CONVERT",
         actions=[made.protocol, made.metadata, *adds],
@@ -112,6 +120,23 @@ def _converted(spark: Session, table: DeltaLog, request: Convert, target: Conver
     table.remember(committed.snapshot)
     after_commit(committed.snapshot)
     log.info("converted %d files of %s", len(adds), table.store.url)
+
+
+def _listed(
+    spark: Session, table: DeltaLog, target: ConvertTarget
+) -> tuple[list[ObjectInfo], list[dict[str, str | None]], StructType]:
+    """The files, the partition values of each, and the columns of all."""
+    partitions = target.partitions or _NO_PARTITIONS
+    files = convertible_files(spark, table.store, target)
+    values = partition_values(table.store, files, partitions, time_zone(spark))
+    return files, values, _schema(file_schemas(spark, table.store, files), partitions)
+
+
+def _adds(files: Sequence[ObjectInfo], values: Sequence[dict[str, str | None]], stats: Sequence[str | None]) -> list[AddFile]:
+    return [
+        AddFile(encode_path(file.name), of, file.size, file.modified, stats=text)
+        for file, of, text in zip(files, values, stats, strict=True)
+    ]
 
 
 def _schema(schemas: Sequence[StructType], partitions: StructType) -> StructType:

@@ -1,4 +1,7 @@
-"""`CREATE [OR REPLACE] TABLE name SHALLOW CLONE table [VERSION | TIMESTAMP AS OF ..] [TBLPROPERTIES (..)] [LOCATION ..]`."""
+"""`CREATE [OR REPLACE] TABLE name SHALLOW CLONE table [VERSION | TIMESTAMP AS OF ..] [TBLPROPERTIES (..)] [LOCATION ..]`.
+
+A folder of Parquet files, parquet.`path`, can stand in the place of the table.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from deltamerge.commands.table.clone import Clone, clone_table
+from deltamerge.commands.table.convert import parquet_source
 from deltamerge.commands.table.create import Creation
+from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.spark.read.catalog import is_path, target_named
 from deltamerge.spark.read.travel import snapshot_at
 from deltamerge.spark.session.frames import Frame, Session
@@ -15,6 +20,7 @@ from deltamerge.spark.sql.reader import Reader
 from deltamerge.statements.clauses import any_name, not_allowed, properties, text
 from deltamerge.statements.statement import Statement
 
+_PARQUET = "parquet"
 _COUNTERS = {
     "source_table_size": "sourceTableSize",
     "source_num_of_files": "sourceNumOfFiles",
@@ -39,13 +45,21 @@ class CloneStatement:
 
     def run(self, spark: Session) -> Frame:
         """Make the clone; one row of counters."""
-        found = target_named(spark, self.source, "CLONE")
-        source = snapshot_at(spark, found.location, self.version, self.timestamp)
-        name = f"delta.`{source.store.url}`" if is_path(self.source) else ".".join(found.name)
+        source, name = self._source(spark)
         replaces, keeps = self.creation.replaces, self.creation is Creation.CREATE_IF_NOT_EXISTS
         request = Clone(source, name, self.target, self.location, self.properties, replaces, keeps)
         _, counters = clone_table(spark, request)
         return one_row(spark, {column: counters[name] for column, name in _COUNTERS.items()})
+
+    def _source(self, spark: Session) -> tuple[Snapshot, str]:
+        """The table to be cloned, or a folder of Parquet files as one, and how history names it."""
+        if len(self.source) == 2 and self.source[0].lower() == _PARQUET and "/" in self.source[1]:
+            if self.version is not None or self.timestamp is not None:
+                raise not_allowed("CLONE of Parquet files at a version or a time", "Leave VERSION AS OF and TIMESTAMP AS OF out.")
+            return parquet_source(spark, self.source[1]), f"{_PARQUET}.`{self.source[1]}`"
+        found = target_named(spark, self.source, "CLONE")
+        source = snapshot_at(spark, found.location, self.version, self.timestamp)
+        return source, f"delta.`{source.store.url}`" if is_path(self.source) else ".".join(found.name)
 
 
 def parse_clone(reader: Reader, target: tuple[str, ...], creation: Creation) -> Statement:
