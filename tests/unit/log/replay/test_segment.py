@@ -278,12 +278,6 @@ def test_what_is_no_table_is_told_apart(tmp_path: Path, make, condition: str, sa
     assert says in str(caught.value)
 
 
-def test_the_folder_of_a_partition_is_told_from_a_table(tmp_path: Path) -> None:
-    with pytest.raises(TableNotFoundError, match="WHERE p = '1' AND q = 'a b'") as caught:
-        find_segment(LocalStore(str(tmp_path / "t" / "p=1" / "q=a b")))
-    assert f"the table at {tmp_path / 't'}, WHERE" in (caught.value.hint or "")
-
-
 def test_every_condition_has_a_hint(tmp_path: Path, store: LocalStore) -> None:
     commits(tmp_path, 0, 2)
     for version in (None, 7):

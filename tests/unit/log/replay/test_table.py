@@ -231,3 +231,9 @@ def test_whether_there_is_a_table_is_told_without_reading_it(tmp_path: Path, mon
     assert not DeltaLog(LocalStore(str(tmp_path / "other"))).exists()
     assert not DeltaLog(LocalStore(str(tmp_path / "nothing"))).exists()
     assert not {file_name(0), file_name(2)} & set(reading.taken())
+
+
+def test_the_folder_of_a_partition_is_told_from_a_table(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError, match="WHERE p = '1' AND q = 'a b'") as caught:
+        open_log(str(tmp_path / "t" / "p=1" / "q=a b")).snapshot()
+    assert f"the table at {tmp_path / 't'}, WHERE" in (caught.value.hint or "")
