@@ -165,7 +165,6 @@ CALLS: dict[str, tuple[Call, ...]] = {
         ),
         Call('spark.readStream.format("delta").option("startingVersion", "latest").load(path)', "it.isStreaming"),
         Call('spark.readStream.format("delta").option("excludeRegex", "nothing").load(path)', "it.isStreaming"),
-        Call('spark.readStream.format("delta").option("withEventTimeOrder", "true").load(path)', "it.isStreaming"),
         Call(
             'stream.writeStream.format("delta").option("checkpointLocation", checkpoint).outputMode("append").partitionBy("id")'
             '.trigger(availableNow=True).start(f"{path}_new")',

@@ -11,15 +11,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.oracle.readers import by_delta_rs, by_delta_spark, by_duckdb
 from tests.oracle.upstream_runs import EVERY, make_base, run_all
+from tests.sampling import today
 
 # What differs on purpose: a call's text, what of its answer, and why. Patterns hold for whole texts.
-KNOWN: tuple[tuple[str, str, str], ...] = ()
+KNOWN: tuple[tuple[str, str, str], ...] = (
+    (r".*\.clusterBy\(\"id\"\)\.save\(.*", r"/tables/t_new/.*", "clusterBy of a write by path has no effect there"),
+    (r"spark\.readStream\.table\(f'delta.*|stream.*toTable\(f'delta.*", ".*", "delta-spark fails for a path in place of a name"),
+    (
+        r"CREATE OR REPLACE TABLE delta.*|.*createOrReplace\(spark\)\.location.*",
+        ".*",
+        "delta-spark replaces no path without AS SELECT",
+    ),
+    (r".*columnBuilder.*", ".*", "delta-spark's Python has no columnBuilder"),
+    (r"MERGE .*|.*\.(merge|update)\(.*", r"/tables/t/detail/0/numFiles", "small files are put together here"),
+    (r"MERGE .* BY SOURCE .*|.*BySource.*", r"/tables/t/history/2/actions", "a file without rows left is not written again here"),
+    (r"VACUUM .* RETAIN .*|.*vacuum\(200\)", r".*/specifiedRetentionMillis", "delta-spark ignores hours but 0"),
+    (
+        r"RESTORE .*|.*RESTORE TABLE .*|.*\.restoreTo.*",
+        r"/tables/t/history/2/actions",
+        "a protocol that stays is not written again here",
+    ),
+    (r".*DROP FEATURE.*|.*dropFeature.*", r".*/isBlindAppend", "here the traces that are looked for count as read"),
+    (r".*addFeatureSupport.*", r"/tables/t/history/2/.*", "delta-spark sets a property, here the protocol is upgraded"),
+    (r"DESCRIBE TABLE EXTENDED delta.*", r"/it/rows/.*", "features, Namespace and Type are not shown here"),
+    (r".*F\.col.*", r"/tables/t/history/2/operationParameters/.*redicate.*", "conditions are printed as Column does"),
+)
+# A sixth of the calls each day: this third, and of it one half.
+CHOSEN = [text for text in EVERY if "DELTAMERGE_TEST_ALL" in os.environ or crc32(text.encode()) % 3 == today() % 3]
 # Features of tables that a reader lacks: it is not asked.
 LACKING = {
     "delta-rs": {"columnMapping", "typeWidening", "variantType"},
@@ -74,10 +99,11 @@ def differences(answers: Answers, text: str) -> dict[str, tuple[Any, Any]]:
     return {place: (theirs.get(place), ours.get(place)) for place in places if theirs.get(place, "-") != ours.get(place, "-")}
 
 
-@pytest.mark.parametrize("text", EVERY, ids=str)
+@pytest.mark.parametrize("text", CHOSEN, ids=str)
 def test_it_is_as_by_delta_spark(answers: Answers, spark: SparkSession, text: str) -> None:
     found = differences(answers, text)
     known = [about for call, about, _ in KNOWN if re.fullmatch(call, text)]
+    assert found or ".*" not in known, "a difference that is gone"
     left = {place: both for place, both in found.items() if not any(re.fullmatch(about, place) for about in known)}
     assert not left, answers.ours[text].get("message")
     unread(answers.ours[text], spark)

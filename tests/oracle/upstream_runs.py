@@ -30,9 +30,13 @@ _VOLATILE = {
     "detail": {"id", "createdAt", "lastModified", "sizeInBytes"},
     "feed": {"_commit_timestamp"},
 }
-_SIZES = re.compile(r"(size|bytes|time|ms|min|max|avg|duration)$", re.IGNORECASE)
+_SIZES = re.compile(r"(size|bytes|time|ms|min|max|avg|duration|totalClusterParallelism)$", re.IGNORECASE)
+# In delta-spark's history conditions are printed by Spark; here they are as they were written.
+_SPELLING = re.compile(r"[()`]|\b\w+\.(?=\w)")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _FILE = re.compile(r"part-\d+-\S*?\.parquet")
+# The folders of files of a table whose columns are mapped.
+_RANDOM = re.compile("[0-9A-Za-z]{2}")
 _EXPRESSION_ID = re.compile(r"#\d+L?")
 
 
@@ -90,6 +94,8 @@ class _Run:
             if call.behind:
                 self.spark.sql(self.known["placed"](call.behind))
             it = eval(call.code, self.known)
+            if type(it).__name__ == "JavaObject":  # what clones are in delta-spark
+                it = self.known["DeltaTable"](self.spark, it)
             return {"it": self._value(it), "check": bool(eval(call.check, {**self.known, "it": it}))}
         except Exception as error:
             condition = getattr(error, "getCondition", str)()
@@ -126,7 +132,11 @@ class _Run:
         if isinstance(value, list | tuple):
             return [self._plain(inner) for inner in value]
         if isinstance(value, str):
-            text = value.replace(str(self.place), "PLACE")
+            text = (
+                value.replace(f"file:{self.place}", "PLACE")
+                .replace(f"file://{self.place}", "PLACE")
+                .replace(str(self.place), "PLACE")
+            )
             return _EXPRESSION_ID.sub("", _UUID.sub("UUID", _FILE.sub("FILE", text)))
         return value if isinstance(value, bool | int | float | None) else str(value)
 
@@ -152,24 +162,26 @@ class _Run:
         return {**logged, "rows": self._rows(table.toDF()), "detail": self._rows(table.detail())}
 
     def _folder(self, path: str) -> str:
-        parent = str(Path(path.replace(f"file:{self.place}", "PLACE")).parent)
-        return _UUID.sub("UUID", parent)
+        parent = str(Path(self._plain(path)).parent)
+        return "XX" if _RANDOM.fullmatch(parent) else parent
 
     def _commit(self, actions: list[dict[str, Any]]) -> dict[str, Any]:
         info = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         names = ("operation", "operationParameters", "readVersion", "isolationLevel", "isBlindAppend", "userMetadata")
         kinds = sorted({name for action in actions for name in action} - {"commitInfo"})
-        return {"actions": kinds, **{name: self._parsed(info.get(name)) for name in names}}
+        return {"actions": " ".join(kinds), **{name: self._parsed(info.get(name)) for name in names}}
 
-    def _parsed(self, value: Any) -> Any:
-        """Values whose texts are JSON, so that no order of names counts."""
+    def _parsed(self, value: Any, name: str = "") -> Any:
+        """Values whose texts are JSON, so that no order of names counts; conditions in one spelling."""
         if isinstance(value, dict):
-            return {name: self._parsed(inner) for name, inner in value.items()}
+            return {key: self._parsed(inner, key) for key, inner in value.items()}
         if isinstance(value, list):
-            return [self._parsed(inner) for inner in value]
+            found = [self._parsed(inner, name) for inner in value]
+            return sorted(found) if name.endswith("Features") else found
         if isinstance(value, str) and value[:1] in ("{", "["):
-            return self._plain(json.loads(value))
-        return self._plain(value)
+            return self._parsed(json.loads(value), name)
+        plain = self._plain(value)
+        return _SPELLING.sub("", plain) if isinstance(plain, str) and "redicate" in name else plain
 
 
 def live_files(commits: Iterable[list[dict[str, Any]]]) -> set[str]:

@@ -29,6 +29,11 @@ from deltamerge.spark.source.evaluate import single_row
 _VECTOR_COUNTS = ("numDeletionVectorsUpdated", "numDeletionVectorsRemoved")
 
 
+def truncate(spark: Session, table: DeltaLog) -> Mapping[str, int]:
+    """Delete all rows, as `delete_rows` does; history says how. Raises DeltaMergeError."""
+    return _run(spark, table, Clause(ClauseKind.MATCHED, Action.DELETE), None, (), operation_name="TRUNCATE", parameters={})
+
+
 def delete_rows(spark: Session, table: DeltaLog, condition: Expression | None, name: tuple[str, ...] = ()) -> Mapping[str, int]:
     """Delete the rows for which `condition` is true, all without one; delta-spark's metrics. Raises DeltaMergeError.
 
@@ -91,15 +96,19 @@ def _run(
     condition: Expression | None,
     name: tuple[str, ...],
     read: FrameRead | None = None,
+    operation_name: str | None = None,
+    parameters: Mapping[str, str] | None = None,
 ) -> Mapping[str, int]:
     source = single_row(spark)
     spec = _spec(source.frame, clause, condition, name, read)
-    parameters = {"predicate": json.dumps([] if condition is None else [condition.text])}
+    called = operation_name or clause.action.name
+    everything = ["true"] if clause.action is Action.DELETE else []
+    said = {"predicate": json.dumps(everything if condition is None else [condition.text])} if parameters is None else parameters
 
     def finish(outcome: MergeOutcome, timing: Timing) -> tuple[Mapping[str, int], Committed | None]:
         metrics = _metrics(outcome, clause.action, timing)
         begin("committing")
-        operation = Operation(clause.action.name, parameters, metrics, _VECTOR_COUNTS)
+        operation = Operation(called, said, metrics, _VECTOR_COUNTS)
         committed = commit_outcome(outcome, operation, author(spark))
         if committed is not None:
             metrics = {**committed.metrics}

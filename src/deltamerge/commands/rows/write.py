@@ -159,7 +159,9 @@ def _written(plan: WritePlan, log: DeltaLog, head: Sequence[Action] = ()) -> Com
     files = written(plan)
     with discarding(snapshot, files.names):
         gone = Leaving()
-        if request.overwrites and snapshot.version >= 0:
+        if request.overwrites and snapshot.version < 0:
+            gone = all_files(snapshot)  # none, but no other writer's either
+        elif request.overwrites:
             gone = partitions_of(snapshot, plan.replacing(files.added), time_zone(spark)) if plan.dynamic else all_files(snapshot)
             gone = gone.told(request.data_change)
         replaced = gone.metrics if request.overwrites and snapshot.version >= 0 else {}

@@ -40,7 +40,7 @@ from deltamerge.spark.stages.writing import by_position, data_frame, laid_out
 from deltamerge.worker.write.feed import change_file_spec
 
 # What history says of an overwrite by saveAsTable, of a table that is there as of a new one.
-CREATED, SAVED_ANEW = "CREATE OR REPLACE TABLE AS SELECT", {"isV1SaveAsTableOverwrite": "true"}
+CREATED, SAVED_ANEW = "CREATE OR REPLACE TABLE AS SELECT", {"isV1SaveAsTableOverwrite": True}
 PARTITION_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -99,7 +99,10 @@ class WritePlan:
         )
         if request.replace_where is not None:
             found["predicate"] = request.replace_where
-        said = {"isDynamicPartitionOverwrite": self.dynamic, "canOverwriteSchema": request.overwrite_schema}
+        said = {
+            "isDynamicPartitionOverwrite": self.dynamic or request.partition_overwrite == DYNAMIC,
+            "canOverwriteSchema": request.overwrite_schema,
+        }
         return {**found, **{name: True for name, is_so in {**said, "canMergeSchema": self.merges}.items() if is_so}}
 
     @property

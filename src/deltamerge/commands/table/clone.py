@@ -63,7 +63,7 @@ class Clone:
 
 
 def clone_table(spark: Session, request: Clone) -> tuple[DeltaLog, dict[str, int]]:
-    """Make a shallow clone and return its log, and the counters of what was done; sizes in bytes.
+    """Make a shallow clone and return its log, and the counters of what was done, none where a table is kept; sizes in bytes.
 
     Raises AnalysisError for a target that can't be, UnsupportedTableError for one that has rows.
     """
@@ -94,7 +94,7 @@ def _committed(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:
     begin("looking for the table")
     before = existing(log)
     if before is not None and request.keeps:
-        return _metrics(source)
+        return {}
     if before is not None and not request.replaces:
         raise already_exists(sql_name(request.target))
     if log.store.url == source.store.url:
@@ -123,6 +123,7 @@ def _committed(spark: Session, log: DeltaLog, request: Clone) -> dict[str, int]:
         {"source": request.source_name, "sourceVersion": source.version},
         _metrics(source),
         author=author(spark),
+        tells_no_version=True,
     )
     begin("committing")
     committed = commit(on, proposal)

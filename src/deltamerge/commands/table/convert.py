@@ -29,7 +29,7 @@ from deltamerge.protocol.schema.types import StructField, StructType, changed_fi
 from deltamerge.protocol.table.actions import AddFile
 from deltamerge.protocol.table.column_mapping import MODE, MappingMode, mode_of
 from deltamerge.protocol.table.evolution import nullable
-from deltamerge.protocol.table.features import assigns_row_ids
+from deltamerge.protocol.table.features import asked_features, assigns_row_ids, lowest
 from deltamerge.protocol.values.partitions import encode_path
 from deltamerge.spark.read.catalog import CATALOG, sql_name
 from deltamerge.spark.session.delta_check import check_delta
@@ -87,7 +87,8 @@ def parquet_source(spark: Session, path: str) -> Snapshot:
     files, values, schema = _listed(spark, table, target)
     made = settled(TableDefinition(schema), {}, table.store.url)
     rows = [add.to_json()["add"] for add in _adds(files, values, [None] * len(files))]
-    return Snapshot(table.store, -1, 0, made.protocol, made.metadata, FileSet.of(table_of(rows, FILE_SCHEMA)))
+    protocol = lowest(asked_features(made.metadata))
+    return Snapshot(table.store, -1, 0, protocol, made.metadata, FileSet.of(table_of(rows, FILE_SCHEMA)))
 
 
 def _converted(spark: Session, table: DeltaLog, request: Convert, target: ConvertTarget) -> None:

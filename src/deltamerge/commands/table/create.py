@@ -189,7 +189,8 @@ def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settl
         *(file.removed(now) for file in old),
         *added,
     ]
-    read = ReadSet() if before is None else ReadSet(whole_table=True, would_read=everything, frame=frame)
+    replaces_rows = before is not None or (request.creation.replaces and request.query is not None)
+    read = ReadSet(whole_table=True, would_read=everything, frame=frame) if replaces_rows else ReadSet()
     on = empty if before is None else before
     proposal = Proposal(
         operation=f"{request.creation.value[0]}{'' if request.query is None else ' AS SELECT'}",

@@ -17,6 +17,7 @@ from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.table.features import named_features
 from deltamerge.storage.location import location_text
 
+_JOB = ("jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType")
 _TEXTS = pa.map_(pa.string(), pa.string())
 _MOMENT = pa.timestamp("us", "UTC")
 HISTORY_SCHEMA = pa.schema(
@@ -27,7 +28,7 @@ HISTORY_SCHEMA = pa.schema(
         ("userName", pa.string()),
         ("operation", pa.string()),
         ("operationParameters", _TEXTS),
-        ("job", pa.struct([("jobId", pa.string()), ("jobName", pa.string()), ("jobRunId", pa.string())])),
+        ("job", pa.struct([(name, pa.string()) for name in _JOB])),
         ("notebook", pa.struct([("notebookId", pa.string())])),
         ("clusterId", pa.string()),
         ("readVersion", pa.int64()),

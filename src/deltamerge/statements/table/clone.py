@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from deltamerge.commands.table.clone import Clone, clone_table
 from deltamerge.commands.table.convert import parquet_source
 from deltamerge.commands.table.create import Creation
@@ -15,7 +17,7 @@ from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.spark.read.catalog import is_path, target_named
 from deltamerge.spark.read.travel import snapshot_at
 from deltamerge.spark.session.frames import Frame, Session
-from deltamerge.spark.session.rows import one_row
+from deltamerge.spark.session.rows import one_row, rows_frame
 from deltamerge.spark.sql.reader import Reader
 from deltamerge.statements.clauses import any_name, not_allowed, properties, text
 from deltamerge.statements.statement import Statement
@@ -44,11 +46,13 @@ class CloneStatement:
     location: str | None = None
 
     def run(self, spark: Session) -> Frame:
-        """Make the clone; one row of counters."""
+        """Make the clone; one row of counters, none where a table is there that is kept."""
         source, name = self._source(spark)
         replaces, keeps = self.creation.replaces, self.creation is Creation.CREATE_IF_NOT_EXISTS
         request = Clone(source, name, self.target, self.location, self.properties, replaces, keeps)
         _, counters = clone_table(spark, request)
+        if not counters:
+            return rows_frame(spark, pa.table({column: pa.array([], pa.int64()) for column in _COUNTERS}))
         return one_row(spark, {column: counters[name] for column, name in _COUNTERS.items()})
 
     def _source(self, spark: Session) -> tuple[Snapshot, str]:

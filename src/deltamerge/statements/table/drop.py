@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deltamerge.commands.rows.dml import delete_rows
+from deltamerge.commands.rows.dml import truncate
 from deltamerge.errors import AnalysisError
 from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, sql_name
 from deltamerge.spark.read.register import registrar, rename, unregister, whole_name
@@ -68,7 +68,7 @@ class TruncateTable:
                 "Operation not allowed: TRUNCATE TABLE on Delta tables does not support partition predicates.",
                 hint="DELETE FROM table WHERE .. deletes some rows.",
             )
-        delete_rows(spark, open_table(spark, found.location), None, found.name)
+        truncate(spark, open_table(spark, found.location))
         return no_rows(spark)
 
 
