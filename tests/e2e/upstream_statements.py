@@ -186,7 +186,7 @@ STATEMENTS: tuple[Call, ...] = (
     sql("VACUUM 'path' FULL RETAIN 200 HOURS", COUNT.format(3)),
     sql("VACUUM delta.`path` LITE", COUNT.format(3)),
     Call(
-        "spark.sql(f\"VACUUM delta.`{path}` USING INVENTORY (SELECT nullif('{path}/x.parquet', '') AS path, nullif(1L, 0) AS length,"
+        "spark.sql(f\"VACUUM delta.`{path}` USING INVENTORY (SELECT nullif('{path}/x', '') AS path, nullif(1L, 0) AS length,"
         ' nullif(false, true) AS isDir, nullif(1L, 0) AS modificationTime) RETAIN 200 HOURS")',
         COUNT.format(3),
     ),

@@ -83,7 +83,7 @@ class CreateTable:
     query: Frame | None = None
     adopts: bool = False
     is_managed: bool = False
-    told: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, object] = field(default_factory=dict)
     user_metadata: str | None = None
     txn_id: TxnId | None = None
     files: FileOptions = UNSAID
@@ -210,7 +210,7 @@ def _committed(spark: Session, log: DeltaLog, request: CreateTable, table: Settl
     return committed.version
 
 
-def _parameters(request: CreateTable, table: Settled) -> dict[str, str | None]:
+def _parameters(request: CreateTable, table: Settled) -> dict[str, object]:
     clustered = [".".join(name) for name in request.definition.cluster_by or ()]
     return {
         "partitionBy": json.dumps(list(table.metadata.partition_columns)),

@@ -39,7 +39,7 @@ class CreateNamed:
     definition: TableDefinition
     location: str | None = None
     query: Callable[[], Frame] | None = None
-    told: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, object] = field(default_factory=dict)
     user_metadata: str | None = None
     txn_id: TxnId | None = None
     files: FileOptions = UNSAID
