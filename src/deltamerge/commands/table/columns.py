@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyspark.sql import functions as F
+
 from deltamerge.commands.table.change import Change, commit_change, with_schema, writable
 from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.clustering import clustering_names
+from deltamerge.log.commit.conflict import ReadSet, everything
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.protocol.schema.char_varchar import SIZED_TEXT
@@ -31,8 +34,10 @@ from deltamerge.protocol.table.column_mapping import MappingMode, mode_of, witho
 from deltamerge.protocol.table.constraints import GENERATED, constraints_of, default_of
 from deltamerge.protocol.table.evolution import with_type_changes
 from deltamerge.protocol.table.features import named_features
-from deltamerge.protocol.table.identity import is_identity
+from deltamerge.protocol.table.identity import identity_columns, is_identity, with_mark
 from deltamerge.spark.expressions.metadata_sql import check_default
+from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.sql.text import words_of
 from deltamerge.spark.stages.changed import FEED_COLUMNS
@@ -152,6 +157,32 @@ def change_column(spark: Session, log: DeltaLog, asked: ChangeColumn) -> int:
     if asked.place is not None:
         told["position"] = _position(asked.place)
     return changed_schema(spark, log, before, schema, "CHANGE COLUMN", told)
+
+
+def sync_identity(spark: Session, log: DeltaLog, path: Path) -> int:
+    """Have an identity column go on behind the farthest number that a row has, and return the version made. Raises AnalysisError.
+
+    Values that were given, not numbered, are passed over so.
+    """
+    before = writable(log)
+    schema = _schema(before)
+    column = field_at(schema, path)
+    if len(path) > 1 or not is_identity(column):
+        raise AnalysisError(
+            "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN",
+            f"ALTER TABLE ALTER COLUMN {'.'.join(path)} SYNC IDENTITY is only supported for identity columns.",
+            parameters={"colName": ".".join(path)},
+            hint=f"Identity columns: {', '.join(found.name for found in identity_columns(schema)) or 'none'}.",
+        )
+    identity = next(found for found in identity_columns(schema) if found.name == column.name)
+    values = snapshot_frame(spark, before).select(quoted(column.name))
+    ((farthest,),) = values.agg((F.max if identity.step > 0 else F.min)(quoted(column.name))).collect()
+    mark = None if farthest is None else identity.moved(farthest)
+    if mark is not None:
+        schema = changed(schema, path, lambda field: with_mark(field, mark), None)
+    told = {"column": json_text(told_column((), field_at(schema, path)))}
+    read = ReadSet(whole_table=True, would_read=everything)
+    return commit_change(spark, log, before, Change("CHANGE COLUMN", told, with_schema(before.metadata, schema), read=read))
 
 
 def _check_made(old: StructField, asked: ChangeColumn) -> None:

@@ -174,8 +174,12 @@ def with_later_marks(schema: StructType, later: StructType) -> StructType:
 
 
 def _with_marks(schema: StructType, marks: Mapping[str, int]) -> StructType:
-    fields = (replace(f, metadata={**f.metadata, _MARK: marks[f.name]}) if f.name in marks else f for f in schema)
-    return StructType(tuple(fields))
+    return StructType(tuple(with_mark(f, marks[f.name]) if f.name in marks else f for f in schema))
+
+
+def with_mark(field: StructField, mark: int) -> StructField:
+    """The identity column with another mark."""
+    return replace(field, metadata={**field.metadata, _MARK: mark})
 
 
 def _moved(identity: Identity, physical_name: str, statistics: Iterable[Mapping[str, Mapping[str, int]]]) -> int | None:

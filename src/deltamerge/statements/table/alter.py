@@ -9,7 +9,15 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from deltamerge.commands.features.drop import drop_feature
-from deltamerge.commands.table.columns import AddColumn, ChangeColumn, add_columns, change_column, drop_columns, rename_column
+from deltamerge.commands.table.columns import (
+    AddColumn,
+    ChangeColumn,
+    add_columns,
+    change_column,
+    drop_columns,
+    rename_column,
+    sync_identity,
+)
 from deltamerge.commands.table.constraints import add_constraint, cluster_by, drop_constraint
 from deltamerge.commands.table.properties import set_properties, unset_properties
 from deltamerge.commands.table.replace_columns import replace_columns
@@ -210,6 +218,9 @@ def _alter(reader: Reader) -> Action:
 def _altered(reader: Reader, path: tuple[str, ...]) -> Action:
     """What is to become of a column."""
     asked = ChangeColumn(path)
+    if reader.take("SYNC"):
+        reader.expect("IDENTITY")
+        return lambda spark, log: sync_identity(spark, log, path)
     if reader.take("TYPE"):
         type = reader.type_text("COMMENT", *_NO_TYPE, *_PLACES)
         if any(reader.sees(word) for word in _NO_TYPE):
@@ -229,7 +240,7 @@ def _altered(reader: Reader, path: tuple[str, ...]) -> Action:
             reader.expect("NULL")
             asked = replace(asked, nullable=True)
     else:
-        raise not_allowed("This ALTER COLUMN", "Known are TYPE, COMMENT, FIRST, AFTER, SET and DROP NOT NULL or DEFAULT.")
+        raise not_allowed("This ALTER COLUMN", "Known are TYPE, COMMENT, FIRST, AFTER, SET and DROP NOT NULL or DEFAULT, SYNC.")
     return lambda spark, log: change_column(spark, log, asked)
 
 
