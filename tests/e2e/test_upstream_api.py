@@ -27,7 +27,7 @@ EVERY = [call for calls in CALLS.values() for call in calls]
 def known(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What a call may name."""
     path = tmp_path / "t"
-    properties = {"delta.enableChangeDataFeed": "true", "delta.feature.vacuumProtocolCheck": "supported"}
+    properties = {"delta.enableChangeDataFeed": "true"}
     make(spark, path, "id int, n int", [(1, 10)], properties=properties)
     make(spark, path, "id int, n int", [(2, 20), (3, 30)])
     for name, ids in (("t_raw", [1, 2]), ("t_parts/p=1", [1])):

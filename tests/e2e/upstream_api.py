@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.upstream_call import COLUMNS, COUNT, DETAIL, EMPTY, FEATURE, MADE, MAPPED, ROWS, Call
+from tests.e2e.upstream_call import CHECKED, COLUMNS, COUNT, DETAIL, EMPTY, FEATURE, MADE, MAPPED, ROWS, Call
 from tests.e2e.upstream_statements import STATEMENTS
 
 CALLS: dict[str, tuple[Call, ...]] = {
@@ -239,7 +239,7 @@ CALLS: dict[str, tuple[Call, ...]] = {
         ),
         Call("DeltaTable.forPath(spark, path).upgradeTableProtocol(1, 4)", f"{DETAIL}.minWriterVersion >= 4"),
         Call('DeltaTable.forPath(spark, path).addFeatureSupport("deletionVectors")', FEATURE),
-        Call('DeltaTable.forPath(spark, path).dropFeatureSupport("vacuumProtocolCheck")', COUNT.format(3)),
+        Call('DeltaTable.forPath(spark, path).dropFeatureSupport("vacuumProtocolCheck")', COUNT.format(3), behind=CHECKED),
         Call('DeltaTable.forPath(spark, path, {"fs.some.key": "value"})', "it.toDF().count() == 3"),
         Call("DeltaTable.forPath(spark, path).history()", ROWS.format(2)),
         Call("DeltaTable.forPath(spark, path).delete()", COUNT.format(0)),

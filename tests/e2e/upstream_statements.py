@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.upstream_call import COLUMNS, COUNT, DETAIL, FEATURE, MADE, MAPPED, PARTITIONED, PROPERTY, ROWS, Call, sql
+from tests.e2e.upstream_call import CHECKED, COLUMNS, COUNT, DETAIL, FEATURE, MADE, MAPPED, PARTITIONED, PROPERTY, ROWS, Call, sql
 
 STATEMENTS: tuple[Call, ...] = (
     sql("SELECT * FROM delta.`path`", ROWS.format(3)),
@@ -47,7 +47,7 @@ STATEMENTS: tuple[Call, ...] = (
     sql("ALTER TABLE delta.`path` ADD CONSTRAINT positive CHECK (id > 0)", PROPERTY.format("delta.constraints.positive")),
     sql("ALTER TABLE delta.`path` SET TBLPROPERTIES ('k' = 'v')", PROPERTY.format("k")),
     sql("ALTER TABLE delta.`path` UNSET TBLPROPERTIES IF EXISTS ('k')", COUNT.format(3)),
-    sql("ALTER TABLE delta.`path` DROP FEATURE vacuumProtocolCheck", COUNT.format(3)),
+    sql("ALTER TABLE delta.`path` DROP FEATURE vacuumProtocolCheck", COUNT.format(3), behind=CHECKED),
     sql(
         "ALTER TABLE made_by_call CLUSTER BY (n)",
         "DeltaTable.forName(spark, 'made_by_call').detail().first().clusteringColumns == ['n']",
@@ -127,7 +127,7 @@ STATEMENTS: tuple[Call, ...] = (
     sql("REPLACE TABLE made_by_call USING delta PARTITIONED BY (id) AS SELECT * FROM changes", f"{MADE}.count() == 2", MAPPED),
     sql("CREATE TABLE made_by_call LIKE delta.`path`", f"{MADE}.columns == ['id', 'n']"),
     sql("CREATE TABLE made_by_call SHALLOW CLONE delta.`path` VERSION AS OF 0", f"{MADE}.count() == 1"),
-    sql("CREATE OR REPLACE TABLE made_by_call SHALLOW CLONE delta.`path`", f"{MADE}.count() == 3", behind=MAPPED),
+    sql("CREATE OR REPLACE TABLE made_by_call SHALLOW CLONE delta.`path`", f"{MADE}.count() == 3", behind=PARTITIONED),
     sql("CREATE TABLE IF NOT EXISTS made_by_call SHALLOW CLONE delta.`path`", f"{MADE}.count() == 0", behind=MAPPED),
     sql("CREATE TABLE made_by_call SHALLOW CLONE delta.`path` TBLPROPERTIES ('k' = 'v')", f"{MADE}.count() == 3"),
     Call("spark.sql(f'CREATE TABLE made_by_call SHALLOW CLONE parquet.`{path}_raw`')", f"{MADE}.count() == 2"),

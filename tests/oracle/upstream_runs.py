@@ -46,8 +46,7 @@ def make_base(spark: SparkSession, folder: Path) -> None:
 
     for rows in ([(1, 10)], [(2, 20), (3, 30)]):
         writer = spark.createDataFrame(rows, "id int, n int").coalesce(1).write.format("delta").mode("append")
-        properties = {"delta.enableChangeDataFeed": "true", "delta.feature.vacuumProtocolCheck": "supported"}
-        writer.options(**properties).save(str(folder / "t"))
+        writer.option("delta.enableChangeDataFeed", "true").save(str(folder / "t"))
     for name, columns in (("t_raw", {"id": [1, 2]}), ("t_parts/p=1", {"id": [1]}), ("in", {"id": [4], "n": [40]})):
         (folder / name).mkdir(parents=True)
         narrow = pa.table({key: pa.array(values, pa.int32()) for key, values in columns.items()})
