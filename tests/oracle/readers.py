@@ -60,7 +60,7 @@ def by_duckdb(path: Path) -> Rows:
 def _file(path: Path, action: dict[str, Any]) -> str:
     from urllib.parse import unquote
 
-    return str(path / unquote(action["path"]))
+    return str(path / unquote(action["path"]).removeprefix("file://").removeprefix("file:"))
 
 
 def counted(table: pa.Table) -> Rows:
