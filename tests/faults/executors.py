@@ -41,7 +41,8 @@ SETTINGS = {
     "spark.python.task.killTimeout": "60s",  # the losing attempt goes on writing
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
-LATE = 5.0  # seconds for which a slow attempt waits
+LATE = 50.0  # seconds for which a slow attempt waits at most: below the time that its worker is given to end
+GO = "go"  # the file that tells it to go on
 _CREATE, _SYNC = DataStore.create, DataStore.sync
 
 
@@ -80,6 +81,7 @@ def merged(spark: SparkSession, folder: Path, fault: str, at: str, always: bool,
         put_right()
     happened = len(list(folder.glob("fault-*")))
     waits = fault == "late" and not list(folder.glob("end-*"))
+    (folder / GO).touch()
     rows = table_rows(spark, path)
     until(lambda: fault not in ("executor", "late") or len(list(folder.glob("end-*"))) == happened)
     written, known = names(path), named(path)
@@ -123,7 +125,7 @@ def named(path: str) -> set[str]:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 4 * LATE
+    end = time.monotonic() + 20
     while not is_so() and time.monotonic() < end:
         time.sleep(0.1)
 
@@ -167,8 +169,10 @@ def kill_executor(end: str) -> None:
 
 
 def be_late(end: str) -> None:
-    """Another attempt begins meanwhile, and ends first."""
-    time.sleep(LATE)
+    """Another attempt begins meanwhile, and ends first; the merge ends, too."""
+    go, latest = Path(end).with_name(GO), time.monotonic() + LATE
+    while not go.exists() and time.monotonic() < latest:
+        time.sleep(0.1)
     open(end, "x").close()
 
 
