@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql import functions as F
-
 from deltamerge.commands.table.change import Change, commit_change, with_schema, writable
 from deltamerge.errors import AnalysisError
 from deltamerge.log.commit.clustering import clustering_names
@@ -175,8 +173,8 @@ def sync_identity(spark: Session, log: DeltaLog, path: Path) -> int:
             hint=f"Identity columns: {', '.join(found.name for found in identity_columns(schema)) or 'none'}.",
         )
     identity = next(found for found in identity_columns(schema) if found.name == column.name)
-    values = snapshot_frame(spark, before).select(quoted(column.name))
-    ((farthest,),) = values.agg((F.max if identity.step > 0 else F.min)(quoted(column.name))).collect()
+    last = f"{'max' if identity.step > 0 else 'min'}({quoted(column.name)})"
+    ((farthest,),) = snapshot_frame(spark, before).selectExpr(last).collect()
     mark = None if farthest is None else identity.moved(farthest)
     if mark is not None:
         schema = changed(schema, path, lambda field: with_mark(field, mark), None)
