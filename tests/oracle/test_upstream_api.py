@@ -20,6 +20,8 @@ from tests.oracle.readers import by_delta_rs, by_delta_spark, by_duckdb
 from tests.oracle.upstream_runs import EVERY, make_base, run_all
 from tests.sampling import today
 
+# All calls are run before the first one is compared.
+pytestmark = pytest.mark.timeout(3600)
 # What differs on purpose: a call's text, what of its answer, and why. Patterns hold for whole texts.
 KNOWN: tuple[tuple[str, str, str], ...] = (
     (r".*\.clusterBy\(\"id\"\)\.save\(.*", r"/tables/t_new/.*", "clusterBy of a write by path has no effect there"),
