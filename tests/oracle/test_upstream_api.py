@@ -34,7 +34,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     (r".*columnBuilder.*", ".*", "delta-spark's Python has no columnBuilder"),
     (r"MERGE .*|.*\.(merge|update)\(.*", r"/tables/t/detail/0/numFiles", "small files are put together here"),
     (r"MERGE .* BY SOURCE .*|.*BySource.*", r"/tables/t/history/2/actions", "a file without rows left is not written again here"),
-    (r"VACUUM .* RETAIN .*|.*vacuum\(200\)", r".*/specifiedRetentionMillis", "delta-spark ignores hours but 0"),
+    (r".*VACUUM .* RETAIN .*|.*vacuum\(200\)", r".*/specifiedRetentionMillis", "delta-spark ignores hours but 0"),
     (
         r"RESTORE .*|.*RESTORE TABLE .*|.*\.restoreTo.*",
         r"/tables/t/history/2/actions",
