@@ -19,3 +19,12 @@ def commits_from(path: Path, start: int) -> Iterator[list[tuple[str, Any]]]:
     for file in sorted((path / "_delta_log").glob("*.json")):
         if file.stem.isdecimal() and int(file.stem) >= start:
             yield [item for line in file.read_text().splitlines() for item in json.loads(line).items()]
+
+
+def live_files(path: Path) -> set[str]:
+    """The paths of the data files that the newest version names, of a log without a checkpoint."""
+    found: set[str] = set()
+    for commit in commits_from(path, 0):
+        found -= {action["path"] for kind, action in commit if kind == "remove"}
+        found |= {action["path"] for kind, action in commit if kind == "add"}
+    return found

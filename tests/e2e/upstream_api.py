@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.upstream_call import CHECKED, COLUMNS, COUNT, DETAIL, EMPTY, FEATURE, MADE, MAPPED, ROWS, Call
+from tests.e2e.upstream_call import CHECKED, COLUMNS, COUNT, DETAIL, EMPTY, FEATURE, FED, MADE, MAPPED, ROWS, Call
 from tests.e2e.upstream_statements import STATEMENTS
 
 CALLS: dict[str, tuple[Call, ...]] = {
@@ -39,7 +39,7 @@ CALLS: dict[str, tuple[Call, ...]] = {
         Call(
             'spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).table("made_by_call")',
             ROWS.format(0),
-            behind="CREATE TABLE made_by_call (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+            behind=FED,
         ),
         Call(
             'spark.read.table("made_by_call").select("_metadata.row_id", "_metadata.row_commit_version", "*")',

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from tests.e2e.upstream_call import CHECKED, COLUMNS, COUNT, DETAIL, FEATURE, MADE, MAPPED, PARTITIONED, PROPERTY, ROWS, Call, sql
+from tests.e2e.upstream_call import (
+    CHECKED,
+    COLUMNS,
+    COUNT,
+    DETAIL,
+    FEATURE,
+    FED,
+    MADE,
+    MAPPED,
+    PARTITIONED,
+    PROPERTY,
+    ROWS,
+    Call,
+    sql,
+)
 
 STATEMENTS: tuple[Call, ...] = (
     sql("SELECT * FROM delta.`path`", ROWS.format(3)),
@@ -12,7 +26,7 @@ STATEMENTS: tuple[Call, ...] = (
     sql(
         "SELECT * FROM table_changes('made_by_call', 0)",
         "'_change_type' in it.columns and it.count() == 0",
-        behind="CREATE TABLE made_by_call (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+        behind=FED,
     ),
     sql("MERGE INTO delta.`path` t USING changes s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", "it.first()[0] == 2"),
     sql("DELETE FROM delta.`path` WHERE id = 1", "it.first()[0] == 1"),

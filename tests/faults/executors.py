@@ -23,7 +23,7 @@ from deltamerge.errors import DeltaMergeError
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.clustered import frame, stored
-from tests.e2e.commits import commits_from
+from tests.e2e.commits import live_files
 from tests.faults.processes import small_session
 from tests.java import QUICK_JAVA
 from tests.live import ship_live_code
@@ -84,7 +84,7 @@ def merged(spark: SparkSession, folder: Path, fault: str, at: str, always: bool,
     (folder / GO).touch()
     rows = table_rows(spark, path)
     until(lambda: fault not in ("executor", "late") or len(list(folder.glob("end-*"))) == happened)
-    written, known = names(path), named(path)
+    written, known = names(path), live_files(Path(path))
     told = {
         "error": error,
         "happened": happened,
@@ -113,15 +113,6 @@ def table_rows(spark: SparkSession, path: str) -> list[list[Any]]:
 def names(path: str) -> set[str]:
     """Data files on the disk."""
     return {file.name for file in Path(path).glob("*.parquet")}
-
-
-def named(path: str) -> set[str]:
-    """Data files that the newest version names, of a log without a checkpoint."""
-    found: set[str] = set()
-    for commit in commits_from(Path(path), 0):
-        found -= {action["path"] for kind, action in commit if kind == "remove"}
-        found |= {action["path"] for kind, action in commit if kind == "add"}
-    return found
 
 
 def until(is_so: Callable[[], bool]) -> None:

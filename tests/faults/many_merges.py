@@ -42,7 +42,7 @@ def main(folder: Path, merges: int, said: int) -> None:
     table = folder / "table"
     deltamerge.write(spark.range(ROWS).selectExpr("id", "id AS n", "'some text' AS w"), str(table))
     asked = ("delta.enableDeletionVectors", "delta.autoOptimize.autoCompact")
-    _set(table, {**dict.fromkeys(asked, "true"), "delta.deletedFileRetentionDuration": "interval 0 seconds"})
+    _set(spark, table, {**dict.fromkeys(asked, "true"), "delta.deletedFileRetentionDuration": "interval 0 seconds"})
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     for number in range(1, merges + 1):
         _merge(spark, table, folder / "changes.parquet", number)
@@ -135,9 +135,7 @@ def children() -> list[tuple[int, str]]:
     return [(pid, parents[pid][1]) for pid in own - {os.getpid()}]
 
 
-def _set(table: Path, properties: dict[str, str]) -> None:
-    spark = SparkSession.getActiveSession()
-    assert spark is not None
+def _set(spark: SparkSession, table: Path, properties: dict[str, str]) -> None:
     given = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     deltamerge.activate(spark)
     spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ({given})")

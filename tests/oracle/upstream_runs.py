@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.e2e.commits import live_files
 from tests.e2e.upstream_api import CALLS
 from tests.e2e.upstream_call import Call, placed
 
@@ -152,7 +153,7 @@ class _Run:
         logged = {
             "schema": self._parsed(json.loads(metadata["schemaString"])["fields"]),
             "partition columns": metadata["partitionColumns"],
-            "folders": sorted({self._folder(file) for file in live_files(actions)}),
+            "folders": sorted({self._folder(file) for file in live_files(path)}),
             "history": [self._commit(commit) for commit in actions],
         }
         if path.name == "t" and len(actions) == 2:
@@ -181,15 +182,6 @@ class _Run:
             return self._parsed(json.loads(value), name)
         plain = self._plain(value)
         return _SPELLING.sub("", plain) if isinstance(plain, str) and "redicate" in name else plain
-
-
-def live_files(commits: Iterable[list[dict[str, Any]]]) -> set[str]:
-    """The paths of the files that the commits leave in the table."""
-    paths = set[str]()
-    for commit in commits:
-        paths -= {action["remove"]["path"] for action in commit if "remove" in action}
-        paths |= {action["add"]["path"] for action in commit if "add" in action}
-    return paths
 
 
 def main(base: Path, folder: Path) -> None:

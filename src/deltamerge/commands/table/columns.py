@@ -160,7 +160,7 @@ def change_column(spark: Session, log: DeltaLog, asked: ChangeColumn) -> int:
 def sync_identity(spark: Session, log: DeltaLog, path: Path) -> int:
     """Have an identity column go on behind the farthest number that a row has, and return the version made. Raises AnalysisError.
 
-    Values that were given, not numbered, are passed over so.
+    So no number is given a second time that a user has written. Source: delta-spark's IdentityColumn.syncIdentity.
     """
     before = writable(log)
     schema = _schema(before)

@@ -75,18 +75,15 @@ class Exchange:
         return Strategy.HASH_EXCHANGE if self.hash_tasks else Strategy.RANGE_EXCHANGE
 
     @property
-    def ranged_by(self) -> list[str]:
-        """The source's columns that tell the tasks of `ranges`: those of the partition, and the key."""
-        partitions = self.ranges.partitions
-        return list(dict.fromkeys((*(() if partitions is None else partitions.columns), self.key)))
-
-    @property
     def text(self) -> str:
         """The attempt in words."""
-        by = [source for _, source in self.hash_keys] if self.hash_tasks else self.ranged_by
+        partitions = self.ranges.partitions
+        by = [source for _, source in self.hash_keys]
+        if not self.hash_tasks:
+            by = [*(() if partitions is None else partitions.columns), self.key]
         sent = f", only {', '.join(self.key_only)} sent" if self.key_only else ""
         moved = ", an update is a delete and an insert" if self.update_as_delete_insert else ""
-        return f"{self.strategy.text} by {', '.join(by)}, {self.reader.value}{sent}{moved}"
+        return f"{self.strategy.text} by {', '.join(dict.fromkeys(by))}, {self.reader.value}{sent}{moved}"
 
 
 @dataclass(frozen=True)

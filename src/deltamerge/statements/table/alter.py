@@ -240,7 +240,9 @@ def _altered(reader: Reader, path: tuple[str, ...]) -> Action:
             reader.expect("NULL")
             asked = replace(asked, nullable=True)
     else:
-        raise not_allowed("This ALTER COLUMN", "Known are TYPE, COMMENT, FIRST, AFTER, SET and DROP NOT NULL or DEFAULT, SYNC.")
+        raise not_allowed(
+            "This ALTER COLUMN", "Known are TYPE, COMMENT, FIRST, AFTER, SET and DROP NOT NULL or DEFAULT, SYNC IDENTITY."
+        )
     return lambda spark, log: change_column(spark, log, asked)
 
 
