@@ -110,6 +110,15 @@ def hadoop_settings(spark: SparkSession, names: Iterable[str], pattern: str | No
     return {name: str(value) for name, value in found.items() if value}
 
 
+def is_hadoop_default(spark: SparkSession, name: str) -> bool:
+    """Whether a setting of Hadoop has the value that Hadoop comes with; False where that can't be read."""
+    try:
+        hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()
+        return set(hadoop.getPropertySources(name) or ("",)) <= {"core-default.xml", "Set by Spark to default values"}
+    except Exception:
+        return False
+
+
 def input_files(frame: DataFrame) -> list[str]:
     """The files that a frame reads, as Spark names them."""
     hidden: Any = frame

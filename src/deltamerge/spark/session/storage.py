@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from deltamerge.disk import SYNC
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.replay.table import DeltaLog, open_log
-from deltamerge.spark.pyspark.adapter import hadoop_settings, is_connect
+from deltamerge.spark.pyspark.adapter import hadoop_settings, is_connect, is_hadoop_default
 from deltamerge.spark.pyspark.older import all_settings, refuse_older
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
@@ -62,7 +62,10 @@ def store_settings(spark: Session, names: Sequence[str], pattern: str | None = N
     session = {key.removeprefix(_HADOOP): str(value) for key, value in sorted(all_settings(spark).items(), key=_plain_last)}
     wanted = {*names, *(name for name in session if pattern is not None and re.search(pattern, name))}
     found = {name: session[name] for name in wanted if session.get(name)}
-    return found if is_connect(spark) else {**found, **hadoop_settings(spark, names, pattern)}
+    hadoop = {} if is_connect(spark) else hadoop_settings(spark, names, pattern)
+    # PySpark 3.5 gives Hadoop an endpoint of its own, which is no user's wish.
+    defaults = [name for name, value in hadoop.items() if found.get(name, value) != value and is_hadoop_default(spark, name)]
+    return {**found, **{name: value for name, value in hadoop.items() if name not in defaults}}
 
 
 def _plain_last(item: tuple[str, object]) -> bool:
