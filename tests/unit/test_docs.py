@@ -8,6 +8,9 @@ from pathlib import Path
 from deltamerge import errors, exceptions
 from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import spark_form
+from deltamerge.merge.plan.prune import FunnelStep
+from deltamerge.merge.preview import ClausePreview, MergePreview, RowChange
+from deltamerge.merge.report import MergeReport
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.table.actions import Metadata
 from deltamerge.protocol.table.features import FEATURES
@@ -126,3 +129,33 @@ def test_each_condition_is_looked_for_by_a_test() -> None:
 
 def test_each_call_that_is_tried_is_told() -> None:
     assert table() in page("activate.md"), "python -m tests.e2e.upstream_api prints the table"
+
+
+COUNTS = dict.fromkeys(("numTargetRowsUpdated", "numTargetRowsDeleted", "numTargetRowsInserted"), 1)
+FUNNEL = (FunnelStep("in the table", 2, 9),)
+# What the words of the guide are in JSON.
+KINDS = {"number": int, "object": dict, "list": list, "text": str, "true": bool}
+
+
+def test_a_report_in_json_is_as_the_guide_says() -> None:
+    """Each key, and what is behind it."""
+    section = page("merge/results.md").split("## The report\n")[1].split("\n## ")[0].split("`report.to_json()` as text")[1]
+    told = {name: words for names, words in _ROW.findall(section) for name in _NAMES.findall(names)}
+    found = MergeReport(1, COUNTS, FUNNEL, others=("a",), plain_rewrites={"b": 1}).to_dict()
+    assert set(told) == set(found)
+    for name, words in told.items():
+        (kind,) = {kind for word, kind in KINDS.items() if words.startswith(word)}
+        assert type(found[name]) is kind, name
+    assert set(_NAMES.findall(told["rows"])) == set(found["rows"])
+    assert set(_NAMES.findall(told["funnel"])) == set(found["funnel"][0])
+
+
+def test_a_preview_in_json_is_as_the_guide_says() -> None:
+    section = page("merge/results.md").split("## preview\n")[1].split("\n## ")[0]
+    told = {name: words for names, words in _ROW.findall(section) for name in _NAMES.findall(names)}
+    rows = {"affected", "updated", "deleted", "inserted"}
+    clause = ClausePreview("WHEN MATCHED THEN DELETE", "delete", 1, (RowChange({"id": 1}, None),))
+    found = MergePreview("plan", 1, "broadcast", 1, (clause,), 1, 9, FUNNEL).to_dict()
+    assert (set(told) - rows, set(found["rows"])) == (set(found) - {"rows"}, rows)
+    assert set(_NAMES.findall(told["clauses"])) - {"before", "after"} == set(found["clauses"][0])
+    assert set(found["clauses"][0]["sample"][0]) == {"before", "after"}
