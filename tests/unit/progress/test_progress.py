@@ -86,6 +86,16 @@ def test_where_nobody_is_told_nothing_is_counted() -> None:
     advancing()(never)
 
 
+@pytest.mark.parametrize("to", [None, list[Progress]().append])
+def test_a_merge_that_is_to_tell_nobody_tells_nobody(monkeypatch: pytest.MonkeyPatch, to: Any) -> None:
+    """`run(progress=False)`, whatever is around it."""
+    monkeypatch.setattr("deltamerge.progress.reporters.bar_here", lambda: pytest.fail("a bar is looked for"))
+    with reporting(to), running("MERGE", "t", False):
+        found = current()
+        assert found is not None
+        assert not found.is_watched
+
+
 def test_a_part_of_a_statement_is_none_by_itself() -> None:
     told: list[Progress] = []
     with reporting(told.append), running("MERGE", "t"), running("OPTIMIZE", "t"):
