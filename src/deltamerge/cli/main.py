@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pyspark
 import typer
 from pyspark.errors import PySparkException
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from deltamerge._version import __version__
 from deltamerge.cli.demo import run_demo
@@ -28,8 +28,18 @@ FAILED, CONFLICT, UNKNOWN, STOPPED = 1, 3, 4, 130
 _TRACEBACK = "DELTAMERGE_TRACEBACK"
 
 
+class _Command(TyperCommand):
+    """A command whose help names no type of Python where an option has no value."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _plain(super().get_params(ctx))
+
+
 class _Commands(TyperGroup):
     """Commands that say what became of the table when Ctrl-C stops them."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _plain(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -37,6 +47,14 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt as error:
             say(f"Stopped{str(error).removeprefix('stopped')}." if str(error) else "Stopped.")
             raise typer.Exit(STOPPED) from error
+
+
+def _plain(options: Any) -> Any:
+    """Options of a command, typer's own among them, as the help shows them."""
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = FLAG
+    return options
 
 
 _NAMES = {"help_option_names": ["-h", "--help"]}
@@ -53,19 +71,17 @@ def _show_version(wanted: bool) -> None:
 def options(
     show_version: Annotated[
         bool,
-        typer.Option(
-            "--version", metavar=FLAG, help="Show the version, and that of PySpark.", callback=_show_version, is_eager=True
-        ),
+        typer.Option("--version", help="Show the version, and that of PySpark.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
     """MERGE INTO for Delta Lake tables, without a JAR."""
 
 
 for _command in (merge, preview, sql, read, history, detail, vacuum, optimize, restore, convert):
-    app.command(no_args_is_help=True)(_command)
+    app.command(cls=_Command, no_args_is_help=True)(_command)
 
 
-@app.command()
+@app.command(cls=_Command)
 def demo(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the demo's table is made.")] = Path("deltamerge-demo"),
 ) -> None:
@@ -73,7 +89,7 @@ def demo(
     run_demo(folder, console())
 
 
-@app.command()
+@app.command(cls=_Command)
 def version() -> None:
     """Show the version, and that of PySpark."""
     console().print(f"deltamerge {__version__}, PySpark {pyspark.__version__}")

@@ -10,7 +10,7 @@ import typer
 FLAG: Any = ""  # in place of a type in the help, where an option has no value
 
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help="Path or URL of a Delta table.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", metavar=FLAG, help="Print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Remote = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from deltamerge.cli.options import (
-    FLAG,
     AsJson,
     Conf,
     Remote,
@@ -64,7 +63,7 @@ def detail(table: TablePath, as_json: AsJson = False, storage_option: StorageOpt
 
 def vacuum(
     table: TablePath,
-    dry_run: Annotated[bool, typer.Option("--dry-run", metavar=FLAG, help="Only list what would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
     retain: Annotated[
         float | None,
         typer.Option(
@@ -73,9 +72,7 @@ def vacuum(
     ] = None,
     check_retention: Annotated[
         bool,
-        typer.Option(
-            "--check-retention/--no-check-retention", metavar=FLAG, help="Whether fewer hours than the table says are refused."
-        ),
+        typer.Option("--check-retention/--no-check-retention", help="Whether fewer hours than the table says are refused."),
     ] = True,
     as_json: AsJson = False,
     storage_option: StorageOption = None,
