@@ -17,7 +17,7 @@ from tests.java import INTERPRETED
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     """The tables, in a session that interprets its queries: compiling them takes longer than a few rows.
 
-    Files have row groups of two rows, so that some are left as they are.
+    Files have row groups of two rows, so that some are left as they are. Sessions of PySpark 3.5 have to be told to be ANSI.
     """
-    with conf(spark, INTERPRETED), using(row_group_rows=2):
+    with conf(spark, {**INTERPRETED, "spark.sql.ansi.enabled": "true"}), using(row_group_rows=2):
         yield Tables(spark, tmp_path_factory.mktemp("cases"))

@@ -195,5 +195,5 @@ def test_columns_and_functions_of_the_session_come_before_the_time(spark: SparkS
 def test_a_struct_calls_its_field_by_the_word_without_parentheses(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
     table = make(spark, tmp_path / "t", "id int, at timestamp, w string", ROWS)
     merge = table.merge(timed_source(spark).alias("s"), "t.id = s.id")
-    merge.whenMatchedUpdate(set={"w": "json_object_keys(to_json(struct(CURRENT_DATE, s.id, now())))::string"}).execute()
+    merge.whenMatchedUpdate(set={"w": "CAST(json_object_keys(to_json(struct(CURRENT_DATE, s.id, now()))) AS STRING)"}).execute()
     assert content(spark, tmp_path / "t")[1][2] == "[CURRENT_DATE, id, col3]"
