@@ -49,8 +49,6 @@ NEWER = {
     "test_files_of_older_sparks_are_read_right": _CALENDARS,
     "test_a_condition_is_read_as_the_session_reads_its_quotes": "double quotes are texts there unless it is all ANSI",
     "test_intervals_of_the_source_are_added_to_dates": "PySpark has no type for intervals of the calendar",
-    "test_a_view_of_a_whole_table_stands_for_it": "a view of a table is no target, and refused",
-    "test_a_view_of_a_part_is_refused": "a view of a table is no target, and refused",
     "test_a_table_at_a_place": "its writer has no clusterBy",
     "test_a_small_merge_makes_few_calls_of_the_jvm": "its Columns are taken apart by more calls",
     "test_a_query_within_the_column_of_a_condition_is_refused": _NO_SCALAR,

@@ -9,6 +9,7 @@ _LINE = re.compile(r"((?:   )*\+- )?([A-Z].*)")
 _STEP = 3
 _ALIAS = "SubqueryAlias "
 _NAMED = re.compile(r"(?:View \((?:`(?:[^`]|``)*`\.?)+, |Project )\[(?P<columns>.*?)\]\)?")
+_NO_BLANK = re.compile(r"(?<=[0-9L]),(?! )")  # between the columns of a view of PySpark 3.5
 _CAST = re.compile(r"cast\((?P<column>(?P<name>\w+)#\d+)L? as [\w(),<>:]+\) AS (?P<given>(?P=name)#\d+L?)")
 
 
@@ -60,7 +61,9 @@ def _down_to(text: str, last: re.Pattern[str]) -> list[str]:
 
 def _columns(node: str) -> str | None:
     found = _NAMED.fullmatch(node)
-    return None if found is None else found["columns"]
+    if found is None:
+        return None
+    return _NO_BLANK.sub(", ", found["columns"]) if node.startswith("View ") else str(found["columns"])
 
 
 def _kept(columns: str, given: str) -> tuple[str, bool]:
