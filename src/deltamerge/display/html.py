@@ -11,8 +11,8 @@ from html import escape
 from deltamerge.display.views import Bars, Cell, Grid, Node, Page, Pairs, View, cut
 
 MOST_BYTES = 128_000
-_LIGHT = "--bg:#fff;--fg:#1f2328;--dim:#59636e;--line:#d1d9e0;--head:#f6f8fa;--bar:#4c8bf5;--mark:#fff1b8"
-_DARK = "--bg:#16191d;--fg:#e6e9ec;--dim:#9aa4af;--line:#3a424b;--head:#20252b;--bar:#5b95f9;--mark:#5c4a00"
+_LIGHT = "color-scheme:light;--bg:#fff;--fg:#1f2328;--dim:#59636e;--line:#d1d9e0;--head:#f6f8fa;--bar:#4c8bf5;--mark:#fff1b8"
+_DARK = "color-scheme:dark;--bg:#16191d;--fg:#e6e9ec;--dim:#9aa4af;--line:#3a424b;--head:#20252b;--bar:#5b95f9;--mark:#5c4a00"
 _STYLE = (
     f".deltamerge{{{_LIGHT};background:var(--bg);color:var(--fg);font:13px/1.45 system-ui,sans-serif;padding:10px 14px;"
     "border:1px solid var(--line);border-radius:6px;overflow-x:auto;max-width:100%;box-sizing:border-box}"
@@ -23,13 +23,15 @@ _STYLE = (
     ".deltamerge tr,.deltamerge tbody tr:nth-child(odd),.deltamerge tbody tr:hover{background:none}"
     ".deltamerge th,.deltamerge td{padding:2px 10px;text-align:left;vertical-align:top;max-width:24em;overflow-wrap:anywhere;"
     "white-space:normal;border:0}"
+    ".deltamerge table.g{width:max-content}.deltamerge span+table{margin-top:6px}"
     ".deltamerge .g th,.deltamerge .g td{border:1px solid var(--line);overflow-wrap:break-word}"
     ".deltamerge .g th{background:var(--head);font-weight:600}"
     ".deltamerge td.r,.deltamerge th.r{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
     ".deltamerge td.m{background:var(--mark)}"
     ".deltamerge .d{color:var(--dim)}.deltamerge td.n{color:var(--dim);white-space:nowrap}"
     ".deltamerge i.b{display:block;height:10px;margin:4px 0;border-radius:2px;background:var(--bar)}"
-    ".deltamerge td.w{width:240px;min-width:120px}"
+    ".deltamerge td.w{width:240px;min-width:30px}.deltamerge .b td,.deltamerge .b th{padding:2px 7px}"
+    ".deltamerge .b td.n{padding-left:10px}"
     ".deltamerge ul{margin:0 0 0 6px;padding:0 0 0 14px;list-style:none;border-left:1px solid var(--line)}"
     ".deltamerge li{margin:1px 0;overflow-wrap:anywhere}"
 )
@@ -90,7 +92,7 @@ def _cell(cell: Cell, kind: str) -> str:
 
 
 def _bars(view: Bars) -> Iterator[str]:
-    yield "<table>"
+    yield '<table class="b">'
     if any(view.heads):
         heads = "".join(f'<th class="r">{_text(head)}</th>' for head in view.heads)
         yield f"<thead><tr><th></th>{heads}<th></th></tr></thead>"

@@ -80,6 +80,7 @@ def test_both_themes_have_colours_and_the_notebook_decides() -> None:
     found = html_of(page_with("x"))
     for rule in ("prefers-color-scheme:dark", '[data-jp-theme-light="true"]', '[data-jp-theme-light="false"]'):
         assert rule in found
+    assert (found.count("color-scheme:light"), found.count("color-scheme:dark;")) == (2, 2)  # of scrollbars, too
 
 
 @pytest.mark.parametrize(
