@@ -83,6 +83,15 @@ def test_both_themes_have_colours_and_the_notebook_decides() -> None:
     assert (found.count("color-scheme:light"), found.count("color-scheme:dark;")) == (2, 2)  # of scrollbars, too
 
 
+def test_a_notebook_s_own_styles_of_tables_and_lists_do_not_win() -> None:
+    """Jupyter's rules have two classes and a tag: `.jp-OutputArea-output.jp-RenderedHTMLCommon table`."""
+    style = html_of(page_with("x")).partition("</style>")[0]
+    parts = [each.strip() for rule in re.findall(r"([^{}<>]+)\{", style) for each in rule.split(",")]
+    inner = [each for each in parts if re.search(r"\s(?!\.deltamerge$)", each)]
+    assert len(inner) > 20
+    assert [each for each in inner if not each.startswith("div.deltamerge.deltamerge ")] == []
+
+
 @pytest.mark.parametrize(
     "page",
     [
