@@ -85,6 +85,7 @@ class Budgets:
     splices: bool = True  # whether what does not change of a file is copied as bytes, when it is written again
     page_bytes: int = 6 * _MB  # of the values of columns with the same pages: fewer are written whole sooner than by pages
     page_share: float = 0.4  # of a column chunk's rows: in pages that change; from there on all pages are written again, 0 always
+    thread_bytes: int = _MB  # of a row group: fewer are encoded by one thread, where there are several
     rewrite_rows: int = 131_072  # of a file that is written again: what is worked on at once
     sorted_bytes: int = 256 * _MB  # of rows that a task lays out by columns in memory
     open_partitions_bytes: int = 256 * _MB  # of rows that wait in the writers of all partitions

@@ -29,7 +29,8 @@ class Tombstones:
         if not adds.num_rows and not removes.num_rows:
             return self
         later = Tombstones(self.base, (*self.pending, (adds.select(_IDENTITY), removes)))
-        return Tombstones(later.table) if len(later.pending) > _MOST_PENDING else later
+        # A session's merges go on for weeks: each chunk takes some 20 KB, whatever is in it.
+        return Tombstones(later.table.combine_chunks()) if len(later.pending) > _MOST_PENDING else later
 
     @cached_property
     def table(self) -> pa.Table:

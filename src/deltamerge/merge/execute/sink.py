@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -30,14 +31,27 @@ Piece = tuple[int | None, pa.Table]
 
 def repeated_positions(changes: pa.Table) -> int:
     """How many target rows are changed more than once."""
+    if _ascend(changes, strictly=True):
+        return 0
     placed = changes.select([FILE, ROW]).filter(pc.is_valid(changes[FILE]))
     counts = placed.group_by([FILE, ROW]).aggregate([([], "count_all")])["count_all"]
     return int(pc.sum(pc.greater(counts, 1)).as_py() or 0)
 
 
+def _ascend(changes: pa.Table, strictly: bool = False) -> bool:
+    """Whether changed rows are ordered by file and position, inserted ones behind all others; `strictly`: no row twice."""
+    files, rows = (changes[name].combine_chunks() for name in (FILE, ROW))
+    placed = len(files) - files.null_count
+    if files.slice(placed).null_count != files.null_count or rows.slice(0, placed).null_count:
+        return False
+    files, rows = files.slice(0, placed).to_numpy(), rows.slice(0, placed).to_numpy()
+    later = np.greater if strictly else np.greater_equal
+    return bool(((files[1:] > files[:-1]) | ((files[1:] == files[:-1]) & later(rows[1:], rows[:-1]))).all())
+
+
 def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Sequence[int], description: str) -> pa.Table:
     """Apply changed rows to the files of `spec`, whose bytes are `sizes`; result rows."""
-    ordered = changes.sort_by([(FILE, "ascending"), (ROW, "ascending")])
+    ordered = changes if _ascend(changes) else changes.sort_by([(FILE, "ascending"), (ROW, "ascending")])
     if spec.sample is not None:
         with in_process():
             return pa.Table.from_batches(apply_changes(spec, ordered.to_batches(), 0), RESULT_SCHEMA)
@@ -54,10 +68,10 @@ def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Se
         pieces = _together([piece for piece, _ in parts], [(size,) for _, size in parts], (budgets.small_files_bytes,))
     most = _most_bytes(spark, spec, found)
     if sum(reads) <= most and min(sum(reads), budgets.driver_write_bytes) + changes.nbytes <= budgets.driver_total_bytes:
-        advance = advancing()
+        advance, threaded = advancing(), _threaded(spec, len(pieces))
 
         def applied(piece: pa.Table, number: int) -> list[pa.RecordBatch]:
-            batches = list(apply_changes(spec, piece.to_batches(), number))
+            batches = list(apply_changes(threaded, piece.to_batches(), number))
             advance(lambda: _amount(piece, sizes))
             return batches
 
@@ -71,6 +85,15 @@ def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Se
         return pa.Table.from_batches(batches, RESULT_SCHEMA)
     used = replace(spec, files={file: spec.files[file] for file, _ in found if file is not None})
     return collect(payload_frame(spark, pieces, used), description, RESULT_TYPE)
+
+
+def _threaded(spec: ChangeSpec, pieces: int) -> ChangeSpec:
+    """How the driver writes: where there are no more pieces than cores, several threads work on each file."""
+    cores = min(os.cpu_count() or 1, spec.write.budgets.driver_threads)
+    if pieces > cores:
+        return spec
+    feed = None if spec.feed is None else replace(spec.feed, threads=cores)
+    return replace(spec, write=replace(spec.write, threads=cores), feed=feed)
 
 
 def _most_bytes(spark: Session, spec: ChangeSpec, found: Sequence[Piece]) -> int:

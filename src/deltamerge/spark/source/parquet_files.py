@@ -6,6 +6,7 @@ anything about the plan is not known, Spark reads the source.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -214,7 +215,8 @@ def read_files(found: Sequence[SourceFile], schema: T.StructType, store: DataSto
     must read them: a file isn't what it was, or has what Spark may read otherwise.
     """
     bins, stamps = shares(found, budgets.source_read_bytes), {file.name: file.stamp for file in found}
-    spec = SourceSpec(store, arrow_schema(from_spark(schema)), bins, stamps)
+    threaded = len(bins) < (os.cpu_count() or 1)
+    spec = SourceSpec(store, arrow_schema(from_spark(schema)), bins, stamps, threaded=threaded)
     room = budgets.collected_bytes
 
     def read(number: int) -> list[pa.Table]:

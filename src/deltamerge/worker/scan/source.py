@@ -29,7 +29,8 @@ class SourceSpec:
     """The Parquet files of a source: of `store` those that `bins` name, a share of their row groups each.
 
     They must have all columns of `schema`; `columns` are read, all if there are none. With `positioned` come BIN and POSITION,
-    too. By their `stamps` files are known to be those that were found first.
+    too. By their `stamps` files are known to be those that were found first. Where they are read `threaded`, Arrow decodes
+    several columns at once.
     """
 
     store: DataStore
@@ -38,6 +39,7 @@ class SourceSpec:
     stamps: Mapping[str, Stamp] = field(default_factory=dict, repr=False)
     columns: tuple[str, ...] = ()
     positioned: bool = False
+    threaded: bool = False
 
     @property
     def read(self) -> pa.Schema:
@@ -87,7 +89,9 @@ def _rows_of(spec: SourceSpec, task: FileTask) -> Iterator[pa.Table]:
             raise AttemptEnded(SourceUnreadable(f"the file {task.name} has changed since it was found"))
         names = stored_names(file, schema)
         for group in row_groups(file, task.share):
-            batches = file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group.index], columns=names, use_threads=False)
+            batches = file.iter_batches(
+                batch_size=_BATCH_ROWS, row_groups=[group.index], columns=names, use_threads=spec.threaded
+            )
             for batch in batches:
                 # By options that nobody sees Spark takes another calendar for files that it hasn't written.
                 yield conform_table(gregorian(pa.Table.from_batches([batch]), file, Calendar.UNKNOWN), schema)

@@ -45,7 +45,7 @@ def all_rows(
         for group in row_groups(file) if groups is None else groups:
             first = group.first_row
             batches = file.iter_batches(
-                batch_size=spec.budgets.rewrite_rows, row_groups=[group.index], columns=names, use_threads=False
+                batch_size=spec.budgets.rewrite_rows, row_groups=[group.index], columns=names, use_threads=spec.threads > 1
             )
             with store.naming(task.name):
                 for batch in decoded(batches):

@@ -158,6 +158,7 @@ class FileRewriter:
         self._others = others
         self._feed = feed
         self._plain = plain
+        self._old_columns = [name for name in spec.write.schema.names if name in spec.old_columns]
         self._moves = any(clause.assigned & set(spec.write.partition_columns) for clause in spec.clauses)
         self._is_small = is_small(spec, opened)
         self._batches: Generator[pa.Table, None, None] | None = self._read(row_groups(opened.file))
@@ -231,7 +232,8 @@ class FileRewriter:
         stays = np.ones(batch.num_rows, np.bool_) if stays is None else stays
         stays[changed.column(ROW).to_numpy() - start] = False
         self._keep(batch.filter(pa.array(stays)))
-        updated = updated_rows(self._spec, changed, lambda rows: batch.take(pa.array(rows - start)), self._feed)
+        old = batch.select(self._old_columns)
+        updated = updated_rows(self._spec, changed, lambda rows: old.take(pa.array(rows - start)), self._feed)
         if updated is not None:
             self._write_updated(updated)
 

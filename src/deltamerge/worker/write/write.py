@@ -15,12 +15,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.partitions import partition_folder, partition_text
 from deltamerge.protocol.values.plain import plain
+from deltamerge.worker.parquet.assembly import Assembly
+from deltamerge.worker.parquet.encode import dictionary_columns, empty_footer, encoded, parquet_writer
 from deltamerge.worker.parquet.footer import NAN_FREE, footer_without_nan, nan_free_text
 from deltamerge.worker.scan.columns import stored_table, within
 from deltamerge.worker.scan.row_errors import Refused
@@ -29,8 +30,6 @@ from deltamerge.worker.write.by_partition import partition_key, split_by_partiti
 from deltamerge.worker.write.stats import FileStats, StatsColumn
 
 _LETTERS = string.ascii_letters + string.digits
-_SAMPLE_ROWS = 8_192
-_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 _EXTENSIONS = {"none": "", "uncompressed": "", "gzip": ".gz", "lz4_raw": ".lz4raw"}
 
 
@@ -44,7 +43,7 @@ class WriteSpec:
     VARCHAR hold, by the paths of their texts. `codec` is a Parquet codec's name, `target_bytes` the size at which the next
     file is begun, `most_rows` the most rows of one, 0 for any number. With a `prefix_length`, files lie in folders of random
     names of so many characters instead of folders of their partition; all folders are in `base`, the table's own for ''. File
-    names begin with `stem`.
+    names begin with `stem`. Files are read and written by so many `threads` at once.
     """
 
     store: DataStore
@@ -61,12 +60,17 @@ class WriteSpec:
     prefix_length: int = 0
     base: str = ""
     stem: str = "part"
+    threads: int = 1
     budgets: Budgets = DEFAULTS
 
     @property
     def data_columns(self) -> list[str]:
         """Logical names of the columns that a data file holds, in order."""
         return [name for name in self.schema.names if name not in self.partition_columns]
+
+    def threads_for(self, rows: pa.Table) -> int:
+        """How many threads encode a row group of those rows."""
+        return self.threads if rows.nbytes >= self.budgets.thread_bytes else 1
 
     def folder(self, partition: Mapping[str, Any]) -> str:
         """The folder of a partition's next files; '' for the table's own."""
@@ -182,7 +186,8 @@ class DataFileWriter:
         self._waiting_rows = rest.num_rows
         self._waiting_bytes = rest.nbytes if rest.num_rows else 0
         if self._open is None:
-            self._open = _NewFile(self._spec, self._folder, self._task, group)
+            kind = _NewFile if self._spec.threads == 1 else _FileOfParts
+            self._open = kind(self._spec, self._folder, self._task, group)
         is_large = self._open.write(group) >= self._spec.target_bytes and self._rolls
         self._open_rows += group.num_rows
         if is_large or self._open_rows == most:
@@ -290,24 +295,45 @@ class _NewFile:
             self._store.delete(self.name)
 
 
+class _FileOfParts:
+    """A file that is written from rows alone, whose columns several threads encode."""
+
+    def __init__(self, spec: WriteSpec, folder: str, task: int, sample: pa.Table) -> None:
+        self._spec = spec
+        self._store = spec.store
+        self.name = new_name(spec, folder, task)
+        self._stats = FileStats(spec.stats)
+        self._dictionaries = dictionary_columns(sample)
+        self._sink = spec.store.create(self.name)
+        self._file = Assembly(self._sink.write)
+
+    def write(self, group: pa.Table) -> int:
+        self._stats.add(group)
+        chunks = encoded(group, self._spec.codec, self._dictionaries, threads=self._spec.threads_for(group))
+        with self._store.naming(self.name):
+            self._file.begin(group.num_rows)
+            for chunk in chunks:
+                self._file.add_encoded(chunk)
+        return self._file.at
+
+    def close(self, partition: Mapping[str, Any]) -> WrittenFile:
+        with self._store.naming(self.name):
+            metadata = self._file.finish(empty_footer(self._spec.stored), self.name, self._stats.nan_free)
+            self._sink.close()
+        modified = self._store.modified(self.name)
+        return WrittenFile(self.name, partition, self._file.at, modified, self._stats.rows, self._stats.finish(metadata))
+
+    def abandon(self) -> None:
+        try:
+            self._sink.close()
+        finally:
+            self._store.delete(self.name)
+
+
 def new_name(spec: WriteSpec, folder: str, task: int) -> str:
     """The name of a new data file in a folder."""
     name = file_name(task, spec.codec, spec.stem)
     return f"{folder}/{name}" if folder else name
-
-
-def parquet_writer(sink: Any, schema: pa.Schema, codec: str, dictionaries: Sequence[str], indexed: bool = True) -> Any:
-    """A writer of row groups, as all data files have them; dictionaries are for some leaves, by their paths."""
-    return pq.ParquetWriter(
-        sink,
-        schema,
-        compression=_CODECS.get(codec, codec),
-        use_dictionary=list(dictionaries),
-        store_decimal_as_integer=True,
-        store_schema=False,
-        write_page_index=indexed,
-        write_page_checksum=True,
-    )
 
 
 def check_required(required: Sequence[TextPath], table: pa.Table) -> None:
@@ -347,26 +373,3 @@ def file_name(task: int, codec: str, stem: str = "part") -> str:
     """A fresh data file name as Delta's writers make them."""
     extension = _EXTENSIONS.get(codec, f".{codec}")
     return f"{stem}-{task:05d}-{uuid.uuid4()}-c000{extension}.parquet"
-
-
-def dictionary_columns(sample: pa.Table) -> list[str]:
-    """The top-level and nested columns for which a dictionary pays, judged by the distinct values of the first rows."""
-    chosen = []
-    head = sample.slice(0, _SAMPLE_ROWS)
-    for column in sample.schema:
-        chosen += _paying(column.name, head.column(column.name).combine_chunks())
-    return chosen
-
-
-def _paying(path: str, values: pa.Array) -> list[str]:
-    type = values.type
-    if pa.types.is_struct(type):
-        return [p for i in range(type.num_fields) for p in _paying(f"{path}.{type[i].name}", pc.struct_field(values, [i]))]
-    if pa.types.is_list(type):
-        return _paying(f"{path}.list.element", values.flatten())
-    if pa.types.is_map(type):
-        return [*_paying(f"{path}.key_value.key", values.keys), *_paying(f"{path}.key_value.value", values.items)]
-    if pa.types.is_boolean(type) or pa.types.is_null(type) or not len(values):
-        return []
-    distinct = pc.count_distinct(values, mode="only_valid").as_py()
-    return [path] if distinct * 2 <= len(values) else []

@@ -17,9 +17,10 @@ from deltamerge.errors import CorruptTableError, UnsupportedTableError
 from deltamerge.log.commit.upkeep import checkpoint
 from deltamerge.log.replay import files as files_module
 from deltamerge.log.replay.commit_file import read_commit
-from deltamerge.log.replay.files import FILE_SCHEMA, table_of
+from deltamerge.log.replay.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of
 from deltamerge.log.replay.segment import commit_name
 from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.replay.tombstones import Tombstones
 from deltamerge.protocol.table.actions import DomainMetadata, Protocol, Txn
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import (
@@ -130,6 +131,16 @@ def test_a_removed_file_that_is_added_again_is_alive(tmp_path: Path) -> None:
     snapshot = load(store)
     assert live(snapshot) == {("a", None): 2}
     assert snapshot.tombstones.table.num_rows == 0
+
+
+def test_tombstones_of_many_versions_are_few_chunks() -> None:
+    """A chunk takes some 20 KB whatever is in it: a session that merges for weeks would have a hundred thousand."""
+    found = Tombstones()
+    for number in range(1_000):
+        removes = table_of([{"path": f"f{number}", "deletionTimestamp": number}], TOMBSTONE_SCHEMA)
+        found = found.after(FILE_SCHEMA.empty_table(), removes)
+    assert found.table.num_rows == 1_000
+    assert all(column.num_chunks <= 70 for column in found.table.columns)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,16 @@ from hypothesis import strategies as st
 
 from deltamerge.budgets import Budgets
 from deltamerge.errors import ConstraintError
-from deltamerge.merge.execute.sink import _by_partition, _pieces, _read_bytes, _together, write_changes
+from deltamerge.merge.execute.sink import (
+    _ascend,
+    _by_partition,
+    _pieces,
+    _read_bytes,
+    _threaded,
+    _together,
+    repeated_positions,
+    write_changes,
+)
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask
 from deltamerge.worker.write.rewrite import CLAUSE, ChangeSpec, ClauseAction
 from tests.unit.worker.data import examples, vector_of, write_spec
@@ -110,3 +121,38 @@ def test_a_value_that_could_not_be_written_fails_a_preview_as_it_fails_the_merge
     with pytest.raises(ConstraintError) as error:
         write_changes(None, changed, spec, [1], "")  # type: ignore[arg-type]
     assert error.value.condition == "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"
+
+
+places = st.lists(st.tuples(st.none() | st.integers(0, 3), st.integers(0, 4)), max_size=12)
+
+
+@examples
+@given(places, st.integers(1, 4))
+def test_rows_changed_twice_are_counted_and_ordered_rows_left_as_they_are(
+    found: list[tuple[int | None, int]], parts: int
+) -> None:
+    files = pa.array([file for file, _ in found], pa.int32())
+    rows = pa.array([None if file is None else row for file, row in found], pa.int64())
+    whole = pa.table({FILE: files, ROW: rows})
+    table = pa.concat_tables([whole.slice(at, parts) for at in range(0, len(found), parts)] or [whole])
+    counts = Counter(place for place in found if place[0] is not None)
+    assert repeated_positions(table) == sum(count > 1 for count in counts.values())
+    ordered = sorted(found, key=lambda place: (place[0] is None, place))
+    inserted = sum(file is None for file, _ in found)
+    assert _ascend(table) == ([*map(_place, found)] == [*map(_place, ordered)])
+    assert _ascend(table, strictly=True) == (_ascend(table) and len(counts) == len(found) - inserted)
+
+
+def _place(found: tuple[int | None, int]) -> tuple[int | None, int | None]:
+    return found if found[0] is not None else (None, None)
+
+
+@pytest.mark.parametrize(("pieces", "cores", "threads"), [(1, 2, 2), (2, 2, 2), (3, 2, 1), (1, 1, 1), (1, 64, 4)])
+def test_files_are_written_by_several_threads_where_there_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: int, cores: int, threads: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    spec = write_spec(tmp_path, SCHEMA)
+    found = _threaded(ChangeSpec(spec, (), {}, feed=spec), pieces)
+    assert found.feed is not None
+    assert (found.write.threads, found.feed.threads) == (threads, threads)

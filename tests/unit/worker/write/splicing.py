@@ -139,7 +139,7 @@ def applied(root: Path, change: Change, cut: int, splices: bool, **options: Any)
     """What became of the file, and the rows of its change feed."""
     changed = change.changed()
     name = options.pop("name", NAME)
-    with using(small_file_bytes=0, splices=splices, rewrite_rows=options.pop("rewrite_rows", 131_072)):
+    with using(small_file_bytes=0, splices=splices, rewrite_rows=options.pop("rewrite_rows", 131_072), thread_bytes=0):
         write = write_spec(root, options.pop("schema", SCHEMA), stats=STATS, **options)
         feed = change_file_spec(write)
         spec = ChangeSpec(write, change.clauses, {0: FileTask(0, name, {})}, feed=feed)
@@ -152,9 +152,9 @@ def applied(root: Path, change: Change, cut: int, splices: bool, **options: Any)
     return done, fed
 
 
-def same(root: Path, change: Change, cut: int, rewrite_rows: int = 131_072, **options: Any) -> ChangedFile:
-    """The file as it is spliced, of which rows, feed and statistics are those of the plain one."""
-    done, fed = applied(root, change, cut, splices=True, rewrite_rows=rewrite_rows, **options)
+def same(root: Path, change: Change, cut: int, rewrite_rows: int = 131_072, threads: int = 1, **options: Any) -> ChangedFile:
+    """The file spliced by some threads, of which rows, feed and statistics are those of the plain one by one thread."""
+    done, fed = applied(root, change, cut, splices=True, rewrite_rows=rewrite_rows, threads=threads, **options)
     plain, expected = applied(root, change, cut, splices=False, **options)
     assert bag(fed) == bag(expected)
     assert (done.copied, done.counts.tolist(), len(done.written)) == (plain.copied, plain.counts.tolist(), len(plain.written))

@@ -12,14 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deltamerge.budgets import using
+from deltamerge.protocol.formats.thrift import BINARY, I32, LIST, STRUCT, Items
+from deltamerge.worker.parquet.footer import Chunk
+from deltamerge.worker.parquet.places import DATA
+from deltamerge.worker.parquet.schema import OPTIONAL, Node
 from deltamerge.worker.scan.scan import ROW, FileTask
 from deltamerge.worker.write.feed import FeedWriter, change_file_spec
 from deltamerge.worker.write.rewrite import CLAUSE, ChangedFile, ChangeSpec, ClauseAction
+from deltamerge.worker.write.splice.paged import share_of
 from deltamerge.worker.write.splice.splicer import rewriter
 from deltamerge.worker.write.stats import StatsColumn
 from deltamerge.worker.write.write import PartitionWriters
@@ -256,3 +264,14 @@ def check_readers(path: Path, rows: pa.Table) -> None:
 def test_rows_and_statistics_are_those_of_the_plain_rewrite(seed: int) -> None:
     with folder() as root:
         checked_round(root, seed)
+
+
+@given(st.integers(1, 400), st.integers(1, 9), st.sets(st.integers(0, 399), max_size=30))
+def test_the_share_of_hit_pages_is_that_of_equal_parts(rows: int, pages: int, changed: set[int]) -> None:
+    hit = sorted(row for row in changed if row < rows)
+    pages = min(pages, rows)
+    counted = Items(STRUCT, ({1: (I32, DATA), 2: (I32, 0), 3: (I32, pages)},))
+    chunk = Chunk({}, {13: (LIST, counted)}, 4, 4)
+    node = Node({1: (I32, 1), 3: (I32, OPTIONAL), 4: (BINARY, b"c")}, ())
+    expected = len({row * pages // rows for row in hit}) / pages
+    assert share_of(chunk, node, rows, np.array(hit, np.int64)) == expected

@@ -45,18 +45,18 @@ from tests.unit.worker.write.splicing import (
 
 
 @examples
-@given(changes(), st.integers(0, 6), st.integers(1, 6), writers)
+@given(changes(), st.integers(0, 6), st.integers(1, 6), st.integers(1, 3), writers)
 def test_rows_feed_and_statistics_are_those_of_the_plain_rewrite(
-    change: Change, cut: int, rewrite_rows: int, write: Callable[..., None]
+    change: Change, cut: int, rewrite_rows: int, threads: int, write: Callable[..., None]
 ) -> None:
     with folder() as root:
         write(table_of(change.rows), root / NAME, change.group_rows)
-        done = same(root, change, cut, rewrite_rows)
+        done = same(root, change, cut, rewrite_rows, threads)
         if done.written and done.plain is None:
             name = done.written[0].name
             assert pq.read_metadata(root / name).num_row_groups
             hits = [hit for hit in change.hits if hit[0] < done.written[0].rows]
-            same(root, Change(change.rows, change.group_rows, change.clauses, hits), cut, rewrite_rows, name=name)
+            same(root, Change(change.rows, change.group_rows, change.clauses, hits), cut, rewrite_rows, threads, name=name)
 
 
 def test_bytes_of_what_does_not_change_are_the_same(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from deltamerge.protocol.formats.thrift import Malformed, Struct, read_struct
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
-from deltamerge.worker.parquet.footer import Chunk, Footer, get, parse_footer, read_footer, type_ordered
+from deltamerge.worker.parquet.encode import empty_footer
+from deltamerge.worker.parquet.footer import Chunk, Footer, get, read_footer, type_ordered
 from deltamerge.worker.parquet.places import check_pages, offset_index
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from deltamerge.worker.parquet.schema import REQUIRED, Node, check_chunk, columns_of, is_alike
@@ -17,7 +18,7 @@ from deltamerge.worker.scan.scan import FileTask, row_groups
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.write.rewrite import ChangeSpec, Opened, is_small
 from deltamerge.worker.write.tracking import ROW_VERSION
-from deltamerge.worker.write.write import WriteSpec, parquet_writer
+from deltamerge.worker.write.write import WriteSpec
 
 _INDEX_BYTES = 16 << 20
 _BLOOM_HEADER_BYTES = 64
@@ -121,11 +122,7 @@ def _check_columns(spec: ChangeSpec, columns: tuple[Node, ...], names: Mapping[s
 
 def _wanted(stored: pa.Schema) -> tuple[Node, ...]:
     """The columns as they are written today."""
-    sink = pa.BufferOutputStream()
-    parquet_writer(sink, stored, "none", []).close()
-    data = sink.getvalue().to_pybytes()
-    length = int.from_bytes(data[-8:-4], "little")
-    return columns_of(parse_footer(data[-8 - length : -8], len(data) - 8 - length).schema)
+    return columns_of(empty_footer(stored).schema)
 
 
 def _keeps_columns(spec: ChangeSpec, names: Iterable[str]) -> bool:

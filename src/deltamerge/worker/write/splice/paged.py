@@ -87,12 +87,13 @@ class PagedSet:
 
 
 def share_of(chunk: Chunk, node: Node, rows: int, changed: np.ndarray[Any, Any]) -> float:
-    """About the share of a chunk's rows that are in pages with changed rows, as far as the footer tells."""
+    """About the share of a chunk's rows that are in pages with `changed` ones, which ascend, as far as the footer tells."""
     if not _is_flat(node):
         return 1.0
     counts = [get(known, 3, 0) for known in get(chunk.meta, 13, Items(STRUCT, ())).values if get(known, 1) in (DATA, DATA_V2)]
     pages = max(1, min(rows, sum(counts) or -(-rows // _USUAL_ROWS)))
-    return len(np.unique(changed * pages // rows)) / pages
+    firsts = np.searchsorted(changed, -(-np.arange(pages + 1) * rows // pages))
+    return int(np.count_nonzero(np.diff(firsts))) / pages
 
 
 def held_bytes(chunk: Chunk) -> int:

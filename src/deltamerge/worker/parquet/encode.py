@@ -1,0 +1,122 @@
+"""Columns as Parquet bytes, some threads at once where there is more than one: Arrow encodes column after column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltamerge.worker.parquet.footer import Chunk, Footer, get, parse_footer
+
+_SAMPLE_ROWS = 8_192
+_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
+
+
+@dataclass(frozen=True)
+class EncodedChunk:
+    """A column chunk, in a file of its own or with others."""
+
+    chunk: Chunk
+    _file: memoryview = field(repr=False)
+
+    @property
+    def data(self) -> memoryview:
+        """Its bytes: a dictionary page, if it has one, and its data pages."""
+        return self._file[self.chunk.start : self.chunk.end]
+
+    def index(self, id: int) -> bytes:
+        """The bytes of its column index (6) or of its offset index (4)."""
+        start, length = get(self.chunk.fields, id), get(self.chunk.fields, id + 1)
+        return bytes(self._file[start : start + length])
+
+
+def encoded(
+    rows: pa.Table, codec: str, dictionaries: Sequence[str], indexed: bool = True, threads: int = 1
+) -> list[EncodedChunk]:
+    """The column chunks of a row group with those rows, for each leaf one, in their order."""
+    parts = _parts(rows, threads)
+
+    def encode(names: Sequence[str]) -> list[EncodedChunk]:
+        return _encoded(rows.select(names), codec, dictionaries, indexed)
+
+    if len(parts) == 1:
+        return encode(parts[0])
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return [chunk for part in pool.map(encode, parts) for chunk in part]
+
+
+def _parts(rows: pa.Table, threads: int) -> list[list[str]]:
+    """The columns, neighbours together, in so many parts of about the same bytes, or in fewer."""
+    if threads == 1:
+        return [rows.column_names]
+    sizes = [column.nbytes + 1 for column in rows.columns]
+    parts: list[list[str]] = [[] for _ in range(threads)]
+    before = 0
+    for name, size in zip(rows.column_names, sizes, strict=True):
+        parts[(before + size // 2) * threads // sum(sizes)].append(name)
+        before += size
+    return [part for part in parts if part]
+
+
+def _encoded(rows: pa.Table, codec: str, dictionaries: Sequence[str], indexed: bool) -> list[EncodedChunk]:
+    sink = pa.BufferOutputStream()
+    with parquet_writer(sink, rows.schema, codec, dictionaries, indexed) as writer:
+        writer.write_table(rows, row_group_size=rows.num_rows)
+    data = memoryview(sink.getvalue())
+    footer = _footer(data)
+    assert [group.rows for group in footer.groups] == [rows.num_rows]
+    return [EncodedChunk(chunk, data) for chunk in footer.groups[0].chunks]
+
+
+def _footer(data: memoryview) -> Footer:
+    length = int.from_bytes(data[-8:-4], "little")
+    return parse_footer(bytes(data[-8 - length : -8]), len(data) - 8 - length)
+
+
+def empty_footer(schema: pa.Schema) -> Footer:
+    """The footer of a file of this schema, as it is written today, without rows."""
+    sink = pa.BufferOutputStream()
+    parquet_writer(sink, schema, "none", []).close()
+    return _footer(memoryview(sink.getvalue()))
+
+
+def parquet_writer(sink: Any, schema: pa.Schema, codec: str, dictionaries: Sequence[str], indexed: bool = True) -> Any:
+    """A writer of row groups, as all data files have them; dictionaries are for some leaves, by their paths."""
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression=_CODECS.get(codec, codec),
+        use_dictionary=list(dictionaries),
+        store_decimal_as_integer=True,
+        store_schema=False,
+        write_page_index=indexed,
+        write_page_checksum=True,
+    )
+
+
+def dictionary_columns(sample: pa.Table) -> list[str]:
+    """The top-level and nested columns for which a dictionary pays, judged by the distinct values of the first rows."""
+    chosen = []
+    head = sample.slice(0, _SAMPLE_ROWS)
+    for column in sample.schema:
+        chosen += _paying(column.name, head.column(column.name).combine_chunks())
+    return chosen
+
+
+def _paying(path: str, values: pa.Array) -> list[str]:
+    type = values.type
+    if pa.types.is_struct(type):
+        return [p for i in range(type.num_fields) for p in _paying(f"{path}.{type[i].name}", pc.struct_field(values, [i]))]
+    if pa.types.is_list(type):
+        return _paying(f"{path}.list.element", values.flatten())
+    if pa.types.is_map(type):
+        return [*_paying(f"{path}.key_value.key", values.keys), *_paying(f"{path}.key_value.value", values.items)]
+    if pa.types.is_boolean(type) or pa.types.is_null(type) or not len(values):
+        return []
+    distinct = pc.count_distinct(values, mode="only_valid").as_py()
+    return [path] if distinct * 2 <= len(values) else []
