@@ -30,6 +30,7 @@ from deltamerge.merge.resolve.assignments import (
 from deltamerge.merge.resolve.evolve import evolved, may_evolve
 from deltamerge.merge.resolve.schema_check import check_schema
 from deltamerge.merge.resolve.scope import Scope
+from deltamerge.merge.resolve.sure import is_sure
 from deltamerge.merge.statement.clauses import Action, Clause, ClauseKind, MergeSpec, verify
 from deltamerge.merge.statement.qualified import with_qualifiers
 from deltamerge.protocol.schema.char_varchar import CharVarchar, char_varchars
@@ -286,8 +287,15 @@ def _unmergeable(name: str, clause: Clause, schema: StructType) -> AnalysisError
 
 def frames_of(spark: Session, scope: Scope, source: Frame) -> dict[ClauseKind, Frame]:
     """What Spark resolves the clauses about each kind of rows against; the target's rows are none."""
-    source, target = source.alias(scope.source_alias), empty_frame(spark, scope.target).alias(scope.target_alias)
-    return {ClauseKind.MATCHED: source.crossJoin(target), ClauseKind.NOT_MATCHED: source, ClauseKind.BY_SOURCE: target}
+    return {kind: frame_of(spark, scope, source, kind) for kind in ClauseKind}
+
+
+def frame_of(spark: Session, scope: Scope, source: Frame, kind: ClauseKind) -> Frame:
+    """What Spark resolves the clauses about one kind of rows against; the target's rows are none."""
+    if kind is ClauseKind.NOT_MATCHED:
+        return source.alias(scope.source_alias)
+    target = empty_frame(spark, scope.target).alias(scope.target_alias)
+    return target if kind is ClauseKind.BY_SOURCE else source.alias(scope.source_alias).crossJoin(target)
 
 
 def _typed(
@@ -297,17 +305,20 @@ def _typed(
     found: dict[int, ResolvedClause] = {}
     fits = spec.statement == "UPDATE" and limits_texts(spark, schema)
     sized = {text.path: text for text in char_varchars(schema)} if fits else {}
-    for kind, frame in frames_of(spark, scope, spec.source).items():
+    for kind in ClauseKind:
         numbers = [n for n, clause in enumerate(spec.clauses) if clause.kind is kind]
-        conditions = [Check(SEARCH_CONDITION, spec.condition)] if kind is ClauseKind.MATCHED else []
+        asks = kind is ClauseKind.MATCHED and not is_sure(spec.condition, scope)
+        conditions = [Check(SEARCH_CONDITION, spec.condition)] if asks else []
         for n in numbers:
             condition = spec.clauses[n].condition
             if condition is not None:
                 conditions.append(Check(condition_name(spec.clauses[n]), condition))
         asked = [(n, given.value) for n in numbers for given in planned[n].values if given.value.type is None]
         values = [Check(clause_name(spec.clauses[n]), value) for n, value in asked]
-        with asking(spark):
-            types = iter(types_of(frame, conditions, values, sight(scope, kind)) if conditions or values else [])
+        types: Iterator[SparkType] = iter(())
+        if conditions or values:
+            with asking(spark):
+                types = iter(types_of(frame_of(spark, scope, spec.source, kind), conditions, values, sight(scope, kind)))
         for n in numbers:
             clause = spec.clauses[n]
             given = [(value, value.value.type or next(types)) for value in planned[n].values]
