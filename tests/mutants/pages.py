@@ -38,8 +38,8 @@ PAGES = (
     ),
     Break(
         "column indexes stay where pages are not aligned",
-        _SPLICE + "file.py",
-        "        if changed.names and not _are_aligned(new.indexes):\n",
+        "worker/parquet/assembly.py",
+        "        if not _are_aligned(group.indexes):\n",
         "        if False:\n",
         _TESTS,
     ),
@@ -63,5 +63,19 @@ PAGES = (
         "at + page.end - page.start, row + page.rows, copied + 1",
         "at + page.end - page.start, row, copied + 1",
         _TESTS,
+    ),
+    Break(
+        "columns that threads encode come in the order in which they are done",
+        "worker/parquet/encode.py",
+        "for part in pool.map(encode, parts)",
+        "for part in list(pool.map(encode, parts))[::-1]",
+        "worker/parquet/test_encode.py",
+    ),
+    Break(
+        "pages are where they were in the bytes of one thread",
+        "worker/parquet/assembly.py",
+        "        by = placed.start - chunk.start\n",
+        "        by = 0\n",
+        "worker/parquet/test_encode.py " + _TESTS,
     ),
 )

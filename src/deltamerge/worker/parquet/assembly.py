@@ -82,10 +82,9 @@ class Assembly:
             placed = with_meta(placed, {**placed.meta, 3: (LIST, Items(BINARY, path))})
         self.put(encoded.data)
         by = placed.start - chunk.start
-        if chunk.is_indexed:
-            self.add(placed, Behind(offset_index(chunk, encoded.index(4)), by, encoded.index(6)))
-        else:
-            self.add(placed, Behind(None, by))
+        # Of NaN alone Arrow writes no column index.
+        offsets = offset_index(chunk, encoded.index(4)) if 4 in chunk.fields else None
+        self.add(placed, Behind(offsets, by, encoded.index(6) if 6 in chunk.fields else None))
 
     def align_indexes(self) -> None:
         """Leave out the column indexes of the last row group if pages of its chunks begin at different rows.

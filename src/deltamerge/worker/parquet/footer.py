@@ -72,11 +72,6 @@ class Chunk:
         found: Struct = get(self.meta, 12, {})
         return found
 
-    @property
-    def is_indexed(self) -> bool:
-        """Whether there are a column index and an offset index."""
-        return all(id in self.fields for id in (4, 5, 6, 7))
-
 
 @dataclass(frozen=True)
 class RowGroup:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from deltamerge.budgets import using
 from deltamerge.worker.parquet.encode import encoded
-from deltamerge.worker.parquet.footer import NAN_FREE, read_footer
+from deltamerge.worker.parquet.footer import NAN_FREE, Chunk, read_footer
+from deltamerge.worker.parquet.places import locations, offset_index
 from deltamerge.worker.write.write import DataFileWriter, WriteSpec, WrittenFile
 from tests.unit.worker.data import bounded, examples, folder, write_spec
 from tests.unit.worker.write.splicing import SCHEMA, STATS, rows_of_table, table_of
@@ -28,6 +29,14 @@ def written(spec: WriteSpec, *tables: pa.Table) -> WrittenFile:
         writer.flush()
     (file,) = writer.close()
     return file
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_chunks_are_in_the_order_of_the_leaves(threads: int) -> None:
+    rows = pa.table({"wide": ["x" * 1_000], "s": [{"a": 1, "b": 2}], "n": [3]})
+    chunks = encoded(rows, "snappy", [], threads=threads)
+    assert [chunk.chunk.path for chunk in chunks] == [(b"wide",), (b"s", b"a"), (b"s", b"b"), (b"n",)]
+    assert all(len(chunk.data) == chunk.chunk.end - chunk.chunk.start for chunk in chunks)
 
 
 @examples
@@ -46,12 +55,22 @@ def test_files_are_those_of_one_writer(batches: list[list[Any]], threads: int) -
 
 
 def _told(path: Path) -> list[Any]:
-    """All that a footer says of a file's chunks, but where they are."""
+    """All that a file says of its chunks and their pages, but where the chunks are."""
     data = path.read_bytes()
     footer = read_footer(lambda count, place: data[place : place + count], len(data))
     chunks = [chunk for group in footer.groups for chunk in group.chunks]
-    nan_free = sorted(footer.nan_free(path.name))
-    return [nan_free, *({id: field for id, field in chunk.meta.items() if id not in (9, 11)} for chunk in chunks)]
+    told: list[Any] = [sorted(footer.nan_free(path.name))]
+    for chunk in chunks:
+        index = offset_index(chunk, _part(data, chunk, 4))
+        pages = [(place[1][1] - chunk.start, place[2][1], place[3][1]) for place in locations(index)]
+        bounds = _part(data, chunk, 6) if 6 in chunk.fields else None
+        told.append(({id: field for id, field in chunk.meta.items() if id not in (9, 11)}, pages, bounds))
+    return told
+
+
+def _part(data: bytes, chunk: Chunk, id: int) -> bytes:
+    start = chunk.fields[id][1]
+    return data[start : start + chunk.fields[id + 1][1]]
 
 
 def test_nested_columns_field_ids_and_dots_in_names_stay(tmp_path: Path) -> None:
@@ -79,14 +98,6 @@ def test_small_row_groups_are_encoded_by_one_thread(tmp_path: Path) -> None:
     assert spec.threads_for(rows) == 1
     with using(thread_bytes=rows.nbytes):
         assert write_spec(tmp_path, schema, threads=2).threads_for(rows) == 2
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_chunks_are_in_the_order_of_the_leaves(threads: int) -> None:
-    rows = pa.table({"wide": ["x" * 1_000], "s": [{"a": 1, "b": 2}], "n": [3]})
-    chunks = encoded(rows, "snappy", [], threads=threads)
-    assert [chunk.chunk.path for chunk in chunks] == [(b"wide",), (b"s", b"a"), (b"s", b"b"), (b"n",)]
-    assert all(len(chunk.data) == chunk.chunk.end - chunk.chunk.start for chunk in chunks)
 
 
 def test_what_was_written_goes_where_the_writer_is_discarded(tmp_path: Path) -> None:
