@@ -38,6 +38,7 @@ _LARGE = replace(
     name="upsert with a condition, all files, 15% matched + 0.1% new",
 )
 _RANGE = next(case for case in BASIC if case.name.startswith("update in a range"))
+_MOST = upsert(ONE, 0.99, 0.001)
 _SYNC = next(case for case in BASIC if case.name.startswith("sync of a range"))
 
 
@@ -104,6 +105,10 @@ def _all_columns(logical: Any) -> Any:
 
 def _nothing(*_: Any) -> list[Any]:
     return []
+
+
+def _by_one(change: Any, pieces: int) -> Any:
+    return change
 
 
 def techniques() -> list[Technique]:
@@ -176,6 +181,12 @@ def techniques() -> list[Technique]:
             "the chunks are decoded and encoded",
             limited(page_share=0),
             (_HALF, _DELETE, _ALL),
+        ),
+        Technique(
+            "columns of few files decoded and encoded by several threads",
+            "one thread",
+            patched(merge__execute__sink___threaded=_by_one),
+            (_MOST, _UPSERT, _SYNC, _DELETE),
         ),
         Technique("snapshots kept in memory", "the log is read anew", _forgetful, (MANY_FILES_AGAIN, _UPSERT)),
     ]
