@@ -80,8 +80,7 @@ def work_on(
     """The work of a merge. With a `sample` nothing is written: rows are counted, and so many of each clause shown."""
     snapshot, after = logical.resolved.snapshot, logical.resolved.after
     columns = None if logical.only_inserts else tracking_columns(snapshot.protocol, snapshot.metadata)
-    are_counted = logical.rewrite_share or logical.by_source is not None or logical.removes_files
-    counted = files.counted_rows if are_counted else None
+    counted = files.counted_rows
     tasks = file_tasks(snapshot, files.table, time_zone(spark), counted, tracked=columns is not None)
     written = write_spec(after, budgets, limits_texts(spark, after.schema), file_options(spark, after.properties))
     # Where the merge changes a partition column's type, its values are written otherwise than they are read.

@@ -52,7 +52,7 @@ def check_whole(data: bytes) -> Footer:
         for chunk, leaf in zip(group.chunks, leaves, strict=True):
             check_chunk(chunk, leaf)
             check_pages(chunk, lambda count, place: data[place : place + count])
-            if chunk.is_indexed:
+            if 4 in chunk.fields and 6 in chunk.fields:
                 start = get(chunk.fields, 4)
                 index = data[start : start + get(chunk.fields, 5)]
                 assert moved_index(offset_index(chunk, index), 0) == index
