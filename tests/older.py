@@ -27,6 +27,7 @@ if not IS_OLDER:
 # The tests, by module or name, whose subject PySpark 3.5 lacks or has otherwise.
 # What follows from its interface or its settings.
 _CALENDARS = "files with old dates and an unknown calendar are read as its settings say, which refuse them unless told"
+_NO_CONNECT = "it is supported as classic Spark only"
 _NO_SCALAR = "its frames have no scalar()"
 NEWER = {
     "test_stream_source": "it has no data sources in Python",
@@ -62,6 +63,10 @@ NEWER = {
     "test_a_column_of_this_name": "its frames have no metadataColumn()",
     "test_stars_of_earlier_steps[a condition of columns before]": "it takes no star in a condition",
     """test_it_works[changes.write.format("delta").clusterBy("id").save(f"{path}_new")]""": "its writer has no clusterBy",
+    **dict.fromkeys(
+        ("test_kills_of_a_connect_client", "test_ten_processes_with_a_shared_key", "test_a_merge_is_stopped[connect-steps1]"),
+        _NO_CONNECT,
+    ),
     "test_an_old_java_is_named": "it runs on Java 8 and 11",
 }
 

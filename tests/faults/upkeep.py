@@ -23,6 +23,7 @@ from deltamerge.commands.table.properties import set_properties
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.storage.local import LocalStore
 from tests.faults.dying import die_at
+from tests.older import install
 
 RESTORED = 3
 STATEMENTS = {
@@ -47,6 +48,7 @@ def session() -> Any:
 
 def main() -> None:
     """Do what the lines say, one after the other, until there are none."""
+    install()
     for line in sys.stdin:
         statement, path, moment = line.split()
         child = os.fork()
