@@ -93,3 +93,7 @@ def test_what_is_shown_of_a_merge(spark: SparkSession, tmp_path: Path, caplog: p
     assert json.loads(report.to_json())["rows"] == {"affected": 2, "updated": 1, "deleted": 0, "inserted": 1}
     assert f"committed version 1 of {tmp_path / 'table'}: 1 updated, 1 inserted, " in caplog.messages[-1]
     assert "  version         1" in str(table).splitlines()
+    history, detail = table.history(), table.detail()
+    assert [word in history._repr_html_() for word in (str(tmp_path / "table"), "<td>MERGE</td>", "<td>WRITE</td>")] == [True] * 3
+    assert "&lt;i&gt;" in detail._repr_html_()
+    assert (history.select("version").first()[0], detail.first().format) == (1, "delta")

@@ -19,9 +19,9 @@ from rich.table import Table
 
 from deltamerge.activation import activate
 from deltamerge.cli.flights import KEYS, Flights, load_flights
-from deltamerge.cli.render import history_view, plan_panel, rendered, rows_view
+from deltamerge.cli.render import plan_panel, rendered, rows_view
 from deltamerge.cli.session import local_session
-from deltamerge.commands.table.describe import history_table
+from deltamerge.commands.table.describe import history_table, history_view
 from deltamerge.display.shown import page_of
 from deltamerge.display.views import Pairs
 from deltamerge.errors import DeltaMergeError

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from rich.console import Group, RenderableType
@@ -18,15 +16,6 @@ from deltamerge.errors import DeltaMergeError
 from deltamerge.protocol.values.plain import plain_rows
 
 _BAR = 30
-# The metrics that count the rows that a commit inserted, updated and deleted; those that it only copied are left out.
-_CHANGED = {
-    "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
-    "DELETE": (None, None, "numDeletedRows"),
-    "UPDATE": (None, "numUpdatedRows", None),
-}
-_WRITTEN = ("numOutputRows", None, None)
-_COUNTS = ("inserted", "updated", "deleted")
-
 
 # What hints say in the terms of the library, and what the command line has for it.
 _TERMS = {
@@ -156,26 +145,3 @@ def rows_view(title: str, table: pa.Table, limit: int | None = None) -> Grid:
 def plan_panel(text: str) -> RenderableType:
     """A plan as `explain()` gives it."""
     return Group(Rule("The plan", align="left", style="cyan"), Text(text, overflow="fold"))
-
-
-def history_view(history: pa.Table) -> Grid:
-    """Commits, newest first, with the rows that each inserted, updated and deleted."""
-    rows = [
-        {
-            "version": row["version"],
-            "time (UTC)": row["timestamp"].strftime("%Y-%m-%d %H:%M:%S"),
-            "operation": row["operation"] or "",
-            **{name: "" if count is None else f"{count:,}" for name, count in changed_rows(row).items()},
-            "by": row["engineInfo"] or "",
-        }
-        for row in history.to_pylist()
-    ]
-    return grid_of("History", rows, ("version", "time (UTC)", "operation", *_COUNTS, "by"), ("version", *_COUNTS))
-
-
-def changed_rows(commit: Mapping[str, Any]) -> dict[str, int | None]:
-    """The rows that a commit of a history inserted, updated and deleted; None where it does not say so."""
-    metrics = dict(commit["operationMetrics"] or ())
-    names = _CHANGED.get(commit["operation"] or "", _WRITTEN)
-    found = [metrics.get(name, "") if name else "" for name in names]
-    return {name: int(count) if count.isdecimal() else None for name, count in zip(_COUNTS, found, strict=True)}

@@ -18,12 +18,11 @@ from deltamerge.cli.options import (
     pairs_of,
 )
 from deltamerge.cli.output import show
-from deltamerge.cli.render import changed_rows, history_view
 from deltamerge.cli.session import NoSpark, session
 from deltamerge.commands.layout.restore import restore_table
 from deltamerge.commands.layout.vacuum import CHECKED, VacuumRequest, vacuum_table
 from deltamerge.commands.table.convert import Convert, convert_table
-from deltamerge.commands.table.describe import detail_page, detail_table, history_table
+from deltamerge.commands.table.describe import changed_rows, detail_page, detail_table, history_table, history_view
 from deltamerge.display.views import Pairs, counted, grid_of, size_text
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.table import DeltaLog, open_log

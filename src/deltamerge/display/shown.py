@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
 from deltamerge.display.html import html_of
 from deltamerge.display.text import text_of
 from deltamerge.display.views import Page
+
+_Given = TypeVar("_Given")
 
 
 class Shown:
@@ -44,3 +47,10 @@ class Explanation(str):
 def page_of(shown: Shown) -> Page:
     """The page of an object."""
     return shown._page()
+
+
+def shown_as(given: _Given, page: Callable[[], Page]) -> _Given:
+    """An object of another library, which notebooks show as a page from now on; what is made of it they show as before."""
+    hidden: Any = given
+    hidden._repr_html_ = lambda: html_of(page())
+    return given

@@ -19,9 +19,9 @@ from deltamerge.commands.rows.merge_history import History, merge_history
 from deltamerge.commands.table.clone import Clone, clone_table
 from deltamerge.commands.table.convert import Convert, convert_table
 from deltamerge.commands.table.create import Creation
-from deltamerge.commands.table.describe import detail_page, detail_table, history_table
+from deltamerge.commands.table.describe import detail_page, detail_table, history_page, history_table
 from deltamerge.commands.table.properties import add_feature, upgrade_protocol
-from deltamerge.display.shown import Shown
+from deltamerge.display.shown import Shown, shown_as
 from deltamerge.display.views import Page
 from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import catchable
@@ -171,12 +171,14 @@ class DeltaTable(Shown):
         """The commits, newest first, at most `limit` of them."""
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise ValueError(f"'limit' in history must be a whole number from 0, found {limit!r}")
-        return rows_frame(self._spark, history_table(self._log, limit))
+        found = history_table(self._log, limit)
+        return shown_as(rows_frame(self._spark, found), lambda: history_page(found, self._log.store.url))
 
     @catchable
     def detail(self) -> DataFrame:
         """One row: format, id, location, files, bytes, properties, protocol."""
-        return rows_frame(self._spark, detail_table(self._log.snapshot()))
+        snapshot = self._log.snapshot()
+        return shown_as(rows_frame(self._spark, detail_table(snapshot)), lambda: detail_page(snapshot, _SHOWN_COLUMNS))
 
     @catchable
     def delete(self, condition: ExpressionOrColumn | None = None) -> None:

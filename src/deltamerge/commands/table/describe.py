@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from deltamerge.display.views import Page, Pairs, counted, grid_of, size_text
+from deltamerge.display.views import Grid, Page, Pairs, counted, grid_of, size_text
 from deltamerge.log.commit.clustering import clustering_names
 from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.snapshot import Snapshot
@@ -59,6 +60,16 @@ DETAIL_SCHEMA = pa.schema(
     ]
 )
 
+# The metrics that count the rows that a commit inserted, updated and deleted; those that it only copied are left out.
+_CHANGED = {
+    "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
+    "DELETE": (None, None, "numDeletedRows"),
+    "UPDATE": (None, "numUpdatedRows", None),
+}
+_WRITTEN = ("numOutputRows", None, None)
+_COUNTS = ("inserted", "updated", "deleted")
+_MOST_COMMITS = 50
+
 
 def history_table(log: DeltaLog, limit: int | None = None) -> pa.Table:
     """The commits that are still in the log, newest first, a row of HISTORY_SCHEMA each."""
@@ -107,6 +118,35 @@ def detail_page(snapshot: Snapshot, most_columns: int | None = None) -> Page:
     ]
     schema = grid_of(counted(len(columns), "column"), columns, ("column", "type", "nullable"), most_rows=most_columns)
     return Page("Table", row["location"], (Pairs("", pairs), schema))
+
+
+def history_page(history: pa.Table, url: str) -> Page:
+    """What is shown of a table's commits: the newest ones."""
+    return Page("History", location_text(url), (replace(history_view(history, _MOST_COMMITS), title=""),))
+
+
+def history_view(history: pa.Table, most_rows: int | None = None) -> Grid:
+    """Commits, newest first, at most so many of them, with the rows that each inserted, updated and deleted."""
+    rows = [
+        {
+            "version": row["version"],
+            "time (UTC)": row["timestamp"].strftime("%Y-%m-%d %H:%M:%S"),
+            "operation": row["operation"] or "",
+            **{name: "" if count is None else f"{count:,}" for name, count in changed_rows(row).items()},
+            "by": row["engineInfo"] or "",
+        }
+        for row in history.to_pylist()
+    ]
+    columns = ("version", "time (UTC)", "operation", *_COUNTS, "by")
+    return grid_of("History", rows, columns, ("version", *_COUNTS), most_rows)
+
+
+def changed_rows(commit: Mapping[str, Any]) -> dict[str, int | None]:
+    """The rows that a commit of a history inserted, updated and deleted; None where it does not say so."""
+    metrics = dict(commit["operationMetrics"] or ())
+    names = _CHANGED.get(commit["operation"] or "", _WRITTEN)
+    found = [metrics.get(name, "") if name else "" for name in names]
+    return {name: int(count) if count.isdecimal() else None for name, count in zip(_COUNTS, found, strict=True)}
 
 
 def _history_row(commit: CommitFile) -> dict[str, Any]:
