@@ -82,14 +82,13 @@ def take_row_ids(spark: Session, log: DeltaLog) -> None:
 
 
 def told_protocol(protocol: Protocol) -> dict[str, object]:
-    """A protocol as history tells of it."""
-    told: dict[str, object] = {
+    """A protocol as history tells of it: features that it can't name are null there."""
+    return {
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
         "readerFeatures": None if protocol.reader_features is None else sorted(protocol.reader_features),
         "writerFeatures": None if protocol.writer_features is None else sorted(protocol.writer_features),
     }
-    return {key: value for key, value in told.items() if value is not None}
 
 
 def _named_again(spark: Session, log: DeltaLog, name: str, chosen: Callable[[FileSet], Mask], most: int) -> Snapshot:
