@@ -26,7 +26,7 @@ from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import ClauseKind
 from deltamerge.protocol.schema.types import StructType, arrow_schema
 from deltamerge.protocol.values.condition import Condition, names_in
-from deltamerge.protocol.values.widths import repeated_bytes
+from deltamerge.protocol.values.widths import are_within
 from deltamerge.spark.expressions.expression import Expression, tells_time
 from deltamerge.spark.session.schema import to_spark
 from deltamerge.spark.stages.evaluate import HOLDS, NUMBER, Question, about_pairs, about_rows, answers
@@ -197,7 +197,7 @@ def _are_too_large(work: Work, matched: MatchedRows, of_source: Sequence[str], o
     """Whether some columns of the matched pairs are too large for the driver."""
     assert work.source.collected is not None
     sides = ((work.source.collected.select(of_source), matched.source), (matched.scanned.select(of_target), matched.row))
-    return sum(repeated_bytes(table, rows) for table, rows in sides) > work.budgets.changed_bytes
+    return not are_within(sides, work.budgets.changed_bytes)
 
 
 def _known(clauses: Sequence[CompiledClause], rows: Sides) -> Sequence[tuple[Indices, pa.Table | None]] | None:

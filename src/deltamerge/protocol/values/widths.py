@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,13 @@ def row_bytes(table: pa.Table) -> npt.NDArray[np.int64]:
 def repeated_bytes(table: pa.Table, rows: npt.NDArray[np.int64]) -> int:
     """The bytes of `table.take(rows)`, bit maps aside, without making it."""
     return int(row_bytes(table) @ np.bincount(rows, minlength=table.num_rows))
+
+
+def are_within(sides: Sequence[tuple[pa.Table, npt.NDArray[np.int64]]], most: int) -> bool:
+    """Whether all `table.take(rows)` together take so many bytes at most; rows are only looked at where it isn't plain."""
+    if sum(table.nbytes * int(np.bincount(rows).max(initial=0)) for table, rows in sides if table.num_columns) <= most:
+        return True
+    return sum(repeated_bytes(table, rows) for table, rows in sides) <= most
 
 
 def _value_bytes(array: Any) -> npt.NDArray[np.int64]:

@@ -78,10 +78,13 @@ def pairs_of(target_ids: Any, source_ids: pa.Array, most: int | None = None) -> 
 
     A target row's id may also be -1 for a key that the source does not have.
     """
-    order, starts, counts = _by_id(source_ids)
     ids = pc.fill_null(target_ids, -1).to_numpy()
     target = np.flatnonzero(ids >= 0)
     ids = ids[target]
+    if (only := _only_of_each(source_ids)) is not None and (most is None or len(ids) <= most):
+        source = only[ids]
+        return (target, source) if (source >= 0).all() else (target[source >= 0], source[source >= 0])
+    order, starts, counts = _by_id(source_ids)
     repeats = counts[ids] if len(counts) else np.zeros(0, np.int64)
     total = int(repeats.sum())
     if most is not None and total > most:
@@ -97,6 +100,17 @@ def is_repeated(sorted_keys: Indices) -> Flags:
     repeated = np.zeros(len(sorted_keys), np.bool_)
     repeated[_MOST_MATCHES:] = sorted_keys[_MOST_MATCHES:] == sorted_keys[:-_MOST_MATCHES]
     return repeated
+
+
+def _only_of_each(ids: pa.Array) -> Indices | None:
+    """The one source row of each key id, -1 for an id without one; None where some id has several, or there is none."""
+    valid = np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False))
+    values: np.ndarray[Any, Any] = ids.drop_null().to_numpy(zero_copy_only=False)
+    if not len(values):
+        return None
+    only = np.full(int(values.max()) + 1, -1, np.int64)
+    only[values] = valid
+    return only if len(values) == np.count_nonzero(only >= 0) else None
 
 
 def _first_of_each(ids: pa.Array) -> pa.Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deltamerge.protocol.values.widths import repeated_bytes
+from deltamerge.protocol.values.widths import are_within, repeated_bytes
 
 ROWS = 40
 COLUMNS: dict[str, tuple[pa.DataType, Any]] = {
@@ -50,3 +50,14 @@ def test_columns_add_up() -> None:
     table = pa.table({"a": pa.array([1, 2], pa.int64()), "b": pa.array([1, 2], pa.int32())})
     assert repeated_bytes(table, np.array([0, 1, 1])) == 36
     assert repeated_bytes(table.select([]), np.array([0, 1, 1])) == 0
+
+
+@pytest.mark.parametrize("rows", [[], [0, 1, 2], [2, 1], [1] * 50, [0, 0]], ids=str)
+def test_rows_of_two_sides_are_within_what_they_take(rows: list[int]) -> None:
+    """One long row taken often takes much, and a short one taken often little."""
+    table, taken = pa.table({"c": ["x" * 1_000, "y", "z"]}), np.array(rows, np.int64)
+    sides = [(table, taken), (table.select([]), taken), (table, np.array([1], np.int64))]
+    total = repeated_bytes(table, taken) + repeated_bytes(table, np.array([1]))
+    assert are_within(sides, total)
+    assert not are_within(sides, total - 1)
+    assert not are_within([(table, np.array([0] * 1_000))], 900_000)
