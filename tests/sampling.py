@@ -1,6 +1,6 @@
 """Which of the tests run unless all are asked for: each once, in one setting, on classic Spark or on Spark Connect.
 
-Of those with other variants half of them, on the next day the other half.
+Of those with other variants half or a third of them, on the next days the others.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ def quarter(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def todays(items: Sequence[pytest.Item], day: int) -> list[pytest.Item]:
-    """Of each test with more than two variants every other one, those left out on the day after, in the order given."""
+    """Of each test with more than four variants every third one, of one with three or four every other one, those left out on the
+    days after, in the order given.
+    """
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         groups[_name(item)].append(item)
     kept = set[int]()
     for group in groups.values():
         ordered = sorted(group, key=lambda item: (zlib.crc32(item.name.encode()), item.name))
-        kept |= {id(item) for item in (ordered[day % 2 :: 2] if len(group) > 2 else group)}
+        days = 3 if len(group) > 4 else 2 if len(group) > 2 else 1
+        kept |= {id(item) for item in ordered[day % days :: days]}
     return [item for item in items if id(item) in kept]
 
 

@@ -54,12 +54,19 @@ def test_a_quarter_of_the_tests_are_whole_tests(pytester: pytest.Pytester) -> No
     assert 35 < len(names) < 65
 
 
-def test_two_days_have_every_variant_and_each_has_every_test(items: list[pytest.Item]) -> None:
-    one, other = todays(items, 739000), todays(items, 739001)
-    assert {*one, *other} == set(items)
-    assert len(one) == len(other) == 6 + 2 + 1
-    assert [item for item in one if item in other] == [item for item in items if "settings" not in item.name]
-    assert todays(items, 739002) == one == sorted(one, key=items.index)
+def test_three_days_have_every_variant_and_each_has_every_test(items: list[pytest.Item]) -> None:
+    found = [todays(items, day) for day in (739000, 739001, 739002)]
+    assert set().union(*found) == set(items)
+    assert [len(day) for day in found] == [12 / 3 + 2 + 1] * 3
+    others = [item for item in items if "settings" not in item.name]
+    assert [item for item in found[0] if item in found[1]] == others
+    assert todays(items, 739003) == found[0] == sorted(found[0], key=items.index)
+
+
+def test_of_three_or_four_variants_two_days_have_all(pytester: pytest.Pytester) -> None:
+    four = pytester.getitems("import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_few(n): ...")
+    assert [len(todays(four, day)) for day in (1, 2)] == [2, 2]
+    assert {*todays(four, 1), *todays(four, 2)} == set(four)
 
 
 def test_the_day_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
