@@ -197,6 +197,19 @@ def test_a_table_is_clustered_anew(spark: SparkSession, tmp_path: Path) -> None:
     assert detail.clusteringColumns == []
 
 
+def test_a_table_without_clustering_gets_it(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    run(spark, path, "CREATE TABLE {t} (a INT, b STRING)", "ALTER TABLE {t} CLUSTER BY NONE")
+    table = DeltaTable.forPath(spark, str(path))
+    assert len(history(table)) == 1, "it has none already"
+    run(spark, path, "ALTER TABLE {t} CLUSTER BY (b)", "INSERT INTO {t} VALUES (1, 'x')")
+    assert history(table)[1] == ("CLUSTER BY", {"oldClusteringColumns": "", "newClusteringColumns": "b"})
+    detail = table.detail().first()
+    assert detail is not None
+    assert (detail.clusteringColumns, detail.minWriterVersion) == (["b"], 7)
+    assert {"clustering", "domainMetadata"} <= set(detail.tableFeatures)
+
+
 @pytest.mark.parametrize(("condition", "text"), REFUSED)
 def test_what_can_not_be_is_refused(spark: SparkSession, tmp_path: Path, condition: str, text: str) -> None:
     path = tmp_path / "t"

@@ -172,6 +172,10 @@ STATEMENTS: tuple[Call, ...] = (
     ),
     sql("ALTER TABLE delta.`path` UNSET TBLPROPERTIES ('delta.enableChangeDataFeed')", COUNT.format(3)),
     sql(
+        "ALTER TABLE delta.`path` CLUSTER BY (id)",
+        "DeltaTable.forPath(spark, path).detail().first().clusteringColumns == ['id']",
+    ),
+    sql(
         "ALTER TABLE made_by_call CLUSTER BY NONE",
         "DeltaTable.forName(spark, 'made_by_call').detail().first().clusteringColumns == []",
         behind="CREATE TABLE made_by_call (id INT, n INT) USING delta CLUSTER BY (id)",

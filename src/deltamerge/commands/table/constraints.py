@@ -18,7 +18,7 @@ from deltamerge.log.replay.files import FileSet, Mask
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.progress.operation import begin
 from deltamerge.progress.value import Amount
-from deltamerge.protocol.table.features import named_features
+from deltamerge.protocol.table.features import upgraded
 from deltamerge.spark.expressions.checks import check_condition, violating_rows
 from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.session.delta_check import check_delta
@@ -88,21 +88,28 @@ def drop_constraint(spark: Session, log: DeltaLog, name: str, if_exists: bool = 
     return commit_change(spark, log, before, Change("DROP CONSTRAINT", told, replace(before.metadata, configuration=kept)))
 
 
-def cluster_by(spark: Session, log: DeltaLog, columns: Sequence[tuple[str, ...]]) -> int:
-    """Cluster a table by these columns, () for by none, and return the version made. Raises AnalysisError."""
+def cluster_by(spark: Session, log: DeltaLog, columns: Sequence[tuple[str, ...]]) -> int | None:
+    """Cluster a table by these columns, () for by none, and return the version made; None where it is by none already.
+
+    Raises AnalysisError. Source: delta-spark's AlterTableClusterByDeltaCommand.
+    """
     before = writable(log)
-    if "clustering" not in named_features(before.protocol):
+    if before.partition_columns:
         raise AnalysisError(
-            "DELTA_ALTER_TABLE_CLUSTER_BY_NOT_ALLOWED",
-            "ALTER TABLE CLUSTER BY is supported only for Delta tables with clustering.",
-            hint="Make the table anew with CLUSTER BY.",
+            "DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED",
+            f"ALTER TABLE CLUSTER BY cannot be applied to {log.store.url}, a partitioned table.",
+            parameters={"table": log.store.url, "partitionColumns": list(before.partition_columns)},
+            hint="Make the table anew with CLUSTER BY in place of PARTITIONED BY.",
         )
+    protocol = upgraded(before.protocol, ["clustering"])
+    if not columns and protocol != before.protocol:
+        return None
     domain = clustering_domain(before.schema, columns, before.metadata, before.partition_columns)
     told = {
         "oldClusteringColumns": ",".join(clustering_names(before)),
         "newClusteringColumns": ",".join(".".join(name) for name in columns),
     }
-    return commit_change(spark, log, before, Change("CLUSTER BY", told, domains=(domain,)))
+    return commit_change(spark, log, before, Change("CLUSTER BY", told, protocol=protocol, domains=(domain,)))
 
 
 def _text_of(configuration: Mapping[str, str], name: str) -> str | None:
