@@ -294,3 +294,12 @@ def test_tables_made_at_once_have_their_own_columns(active: SparkSession) -> Non
         columns = [f"n_{name}", "abc"[int(name[0])]]
         assert active.table(row.tableName).columns == columns
         assert re.findall(r"\|-- (\w+):", row.information) == columns
+
+
+def test_the_catalog_tells_properties_and_recovers_no_partitions(active: SparkSession) -> None:
+    active.sql("CREATE TABLE made_t (id INT) USING delta TBLPROPERTIES ('k' = 'v', 'delta.appendOnly' = 'true')")
+    told = getattr(active.catalog, "getTableProperties", None)
+    if told is not None:  # from PySpark 4.2 on
+        found = told("made_t")
+        assert (found["k"], found["delta.appendOnly"]) == ("v", "true")
+    assert condition(lambda: active.catalog.recoverPartitions("made_t")) == "DELTA_OPERATION_NOT_ALLOWED"

@@ -18,12 +18,13 @@ from deltamerge.commands.table.definition import NO_COLUMNS, TableDefinition
 from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
-from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
+from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, sql_name
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.schema import table_schema
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.statements.clauses import not_allowed
+from deltamerge.statements.run import run_sql
 from deltamerge.statements.table.cache import CacheTable, Refresh, newest_frame
 from deltamerge.statements.table.describe import table_columns
 
@@ -92,6 +93,17 @@ def _table(spark: Session, name: tuple[str, ...]) -> tuple[Table] | None:
     return (Table(table, catalog, database, comment, "MANAGED" if found.is_managed else "EXTERNAL", False),)
 
 
+def _properties(spark: Session, name: tuple[str, ...]) -> tuple[dict[str, str]] | None:
+    found = delta_named(spark, name)
+    if not isinstance(found, NamedTable):
+        return None
+    return (dict(map(tuple, run_sql(spark, f"SHOW TBLPROPERTIES {sql_name(found.name)}").collect())),)
+
+
+def _recover(spark: Session, name: tuple[str, ...]) -> None:
+    raise not_allowed("recoverPartitions", "Nothing needs to be done: the log names each file with its partition.")
+
+
 def _is_cached(spark: Session, name: tuple[str, ...]) -> tuple[bool] | None:
     found = newest_frame(spark, name)
     return None if found is None else (found.storageLevel.useMemory or found.storageLevel.useDisk,)
@@ -155,6 +167,8 @@ METHODS = {
     "tableExists": _answering(_exists),
     "listColumns": _answering(_columns),
     "getTable": _answering(_table),
+    "getTableProperties": _answering(_properties),
+    "recoverPartitions": _answering(_recover),
     "isCached": _answering(_is_cached, takes_path=True),
     "cacheTable": _answering(_cache, takes_path=True),
     "uncacheTable": _answering(_uncache, takes_path=True),

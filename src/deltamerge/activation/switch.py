@@ -56,7 +56,8 @@ def activate(spark: SparkSession) -> None:
         replace_attribute(frames, "writeTo", _write_to)
         replace_attribute(frames, "writeStream", _write_stream)
         for name, make in METHODS.items():
-            replace_attribute(type(spark.catalog), name, make)
+            if hasattr(type(spark.catalog), name):  # older versions of PySpark have fewer
+                replace_attribute(type(spark.catalog), name, make)
     if scope is Scope.MERGE:
         log.warning("The session has delta-spark's extension: deltamerge answers MERGE, all else is left to delta-spark.")
 

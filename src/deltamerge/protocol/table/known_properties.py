@@ -80,7 +80,7 @@ _KNOWN: Mapping[str, tuple[_Takes, str]] = {
     "delta.checkpointPolicy": (_one_of("classic", "v2"), "classic or v2"),
     "delta.enableRowTracking": _FLAG,
     "delta.rowTrackingSuspended": _FLAG,
-    "delta.universalFormat.enabledFormats": _ANY,
+    "delta.universalFormat.enabledFormats": (lambda value: not value.strip(), "no format: there is no Iceberg or Hudi metadata"),
     "delta.enableIcebergCompatV1": _FLAG,
     "delta.enableIcebergCompatV2": _FLAG,
     "delta.enableIcebergCompatV3": _FLAG,

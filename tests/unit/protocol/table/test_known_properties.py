@@ -48,6 +48,7 @@ def test_what_the_log_keeps_for_itself_is_nobodys_to_set(key: str, any_name: boo
         ("delta.deletedFileRetentionDuration", "31 days"),
         ("delta.columnMapping.mode", "position"),
         ("delta.minReaderVersion", "4"),
+        ("delta.universalFormat.enabledFormats", "iceberg"),
     ],
 )
 def test_values_that_a_property_does_not_take_are_refused(key: str, value: str) -> None:
