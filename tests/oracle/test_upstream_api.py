@@ -43,6 +43,7 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     (r".*DROP FEATURE.*|.*dropFeature.*", r".*/isBlindAppend", "here the traces that are looked for count as read"),
     (r".*minWriterVersion.*|.*upgradeTable.*", r"/tables/t/(detail/0/minWriterVersion|history/2/.*)", "features stay named here"),
     (r".*addFeatureSupport.*", r"/tables/t/history/2/.*", "delta-spark sets a property, here the protocol is upgraded"),
+    (r"ALTER TABLE delta.`path` CLUSTER BY.*", r"/tables/t/history/2/actions", "delta-spark writes the same metadata again"),
     (r"DESCRIBE TABLE EXTENDED delta.*", r"/it/rows/.*", "features, Namespace and Type are not shown here"),
     (r".*F\.col.*", r"/tables/t/history/2/operationParameters/.*redicate.*", "conditions are printed as Column does"),
 )
