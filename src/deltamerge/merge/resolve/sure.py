@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from deltamerge.merge.resolve.scope import Scope
+from deltamerge.merge.resolve.scope import Scope, conjuncts
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.sql.text import name_parts
 
@@ -13,14 +13,11 @@ _COMPARED = {"byte", "short", "integer", "long", "string", "date", "timestamp", 
 
 def is_sure(condition: Expression, scope: Scope) -> bool:
     """Whether a condition is an equality of columns by their aliases, of one type, or several of them, all of which hold."""
-    return _holds_columns(condition.tree, scope)
+    parts = conjuncts(condition.tree)
+    return bool(parts) and all(_compares_columns(part, scope) for part in parts)
 
 
-def _holds_columns(node: exp.Expression | None, scope: Scope) -> bool:
-    if isinstance(node, exp.Paren):
-        return _holds_columns(node.this, scope)
-    if isinstance(node, exp.And):
-        return _holds_columns(node.this, scope) and _holds_columns(node.expression, scope)
+def _compares_columns(node: exp.Expression, scope: Scope) -> bool:
     if not isinstance(node, exp.EQ | exp.NullSafeEQ):
         return False
     types = [_type_of(side, scope) for side in (node.this, node.expression)]

@@ -66,3 +66,8 @@ def test_what_spark_would_not_find_is_not_sure() -> None:
     assert not is_sure(condition, Scope(TARGET, REPEATED, "t", "s"))
     assert is_sure(condition, Scope(TARGET, REPEATED, "t", "s", case_sensitive=True))
     assert not is_sure(expression("t.id = s.ID"), Scope(TARGET, SOURCE, "t", "s", case_sensitive=True))
+
+
+def test_machine_made_conditions_may_be_long() -> None:
+    text = " AND ".join(["t.id = s.id"] * 5_000)
+    assert is_sure(expression(text), Scope(TARGET, SOURCE, "t", "s"))
