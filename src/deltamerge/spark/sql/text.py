@@ -21,7 +21,8 @@ _UNSEEN = "deltamerge_unseen"
 def parse(text: str) -> exp.Expression | None:
     """The tree of an expression, None when it does not parse as one."""
     tokens = tokens_of(text)
-    told = None if tokens is None else plain(tokens)
+    # sqlglot takes what stands before a semicolon, Spark none in an expression.
+    told = None if tokens is None or any(token.text == ";" for token in tokens) else plain(tokens)
     if tokens is None or told is None:
         return None
     try:

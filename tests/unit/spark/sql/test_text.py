@@ -30,6 +30,7 @@ from deltamerge.spark.sql.text import enclosed, has_subquery, name_parts, parse,
         ("if(a, b, c)", exp.Anonymous),
         ("broadcast(a)", exp.Anonymous),
         ('"text"', exp.Literal),
+        ("a = ';'", exp.EQ),
         ("`a b`", exp.Column),
     ],
 )
@@ -37,7 +38,7 @@ def test_expressions_are_parsed_as_spark_reads_them(text: str, kind: type[exp.Ex
     assert isinstance(parse(text), kind)
 
 
-@pytest.mark.parametrize("text", ["", "a = ", "(", "a b c d", "'open"])
+@pytest.mark.parametrize("text", ["", "a = ", "(", "a b c d", "'open", "a = b;", "a = b ; -- c"])
 def test_what_is_no_expression_has_no_tree(text: str) -> None:
     assert parse(text) is None
 
