@@ -186,7 +186,8 @@ class DataFileWriter:
         self._waiting_rows = rest.num_rows
         self._waiting_bytes = rest.nbytes if rest.num_rows else 0
         if self._open is None:
-            kind = _NewFile if self._spec.threads == 1 else _FileOfParts
+            # Arrow's writer takes less for a small file: to put one together is work for Python.
+            kind = _NewFile if self._spec.threads_for(group) == 1 else _FileOfParts
             self._open = kind(self._spec, self._folder, self._task, group)
         is_large = self._open.write(group) >= self._spec.target_bytes and self._rolls
         self._open_rows += group.num_rows

@@ -100,6 +100,13 @@ def test_small_row_groups_are_encoded_by_one_thread(tmp_path: Path) -> None:
         assert write_spec(tmp_path, schema, threads=2).threads_for(rows) == 2
 
 
+def test_small_files_are_written_as_by_one_thread(tmp_path: Path) -> None:
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    rows = pa.table({"a": range(100), "b": range(100)}, schema=schema)
+    one, other = (tmp_path / written(write_spec(tmp_path, schema, threads=threads), rows).name for threads in (1, 4))
+    assert other.read_bytes() == one.read_bytes()
+
+
 def test_what_was_written_goes_where_the_writer_is_discarded(tmp_path: Path) -> None:
     schema = pa.schema([("a", pa.int64())])
     with using(thread_bytes=0):
