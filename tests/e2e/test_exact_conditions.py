@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import deltamerge
+from deltamerge.errors import ParseError
 from deltamerge.merge.plan.exact import exact_condition
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.protocol.schema.types import StructType, arrow_schema
@@ -24,7 +25,7 @@ from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.sql.seen import seen
 from deltamerge.tables import DeltaTable
 from deltamerge.worker.skipping.holds import Sides, holds
-from tests.e2e.tables import conf, content
+from tests.e2e.tables import conf, content, make
 
 TYPES = {"a": "bigint", "i": "int", "y": "tinyint", "d": "date", "s": "string", "b": "boolean", "m": "decimal(10,2)"}
 TYPES |= {"q": "decimal(38,30)", "o": "decimal(38,38)", "n": "decimal(38,18)"}
@@ -236,6 +237,23 @@ def test_what_a_setting_reads_otherwise_is_left_to_spark(spark: SparkSession, ke
         assert text == 's = R"a"' or compiled(text, schema) is not None
     with conf(spark, {key: "true"}):
         assert exact_condition(seen(text), Scope(schema, StructType(()), "t", "s")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("t.order = s.order", {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.enforceReservedKeywords": "true"}),
+        ("t.order = s.order;", {}),
+    ],
+)
+def test_a_condition_that_spark_does_not_parse_is_refused(
+    spark: SparkSession, tmp_path: Path, text: str, settings: dict[str, str]
+) -> None:
+    """A Connect client parses none: where Spark isn't asked about a condition nobody would say so."""
+    table = make(spark, tmp_path / "t", "order int, w string", [(1, "a")])
+    source = spark.createDataFrame([(1, "b")], "order int, w string").alias("s")
+    with conf(spark, settings), pytest.raises(ParseError):
+        table.merge(source, text).whenMatchedUpdateAll().execute()
 
 
 CHANGES = ["DELETE FROM {t} AS t WHERE {c}", "UPDATE {t} AS t SET i = 5, s = concat(s, '!') WHERE {c}"]

@@ -23,6 +23,7 @@ from deltamerge.spark.session.settings import (
     MASTER,
     OWN_SETTINGS,
     READ_SIDE_PADDING,
+    RESERVED_WORDS,
     TIME_ZONE,
     flag,
     setting,
@@ -38,7 +39,7 @@ JOIN_VECTORS = "spark.deltamerge.joinVectors"
 _KNOWN = (STRATEGY, SHARE, RETRIES, SPLICE, JOIN_VECTORS, PROGRESS, SYNC)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
-_SESSION = (CASE_SENSITIVE, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING, MASTER)
+_SESSION = (CASE_SENSITIVE, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING, RESERVED_WORDS, MASTER)
 # All that a merge asks of the session, which is read together.
 SETTINGS = (
     STRATEGY,

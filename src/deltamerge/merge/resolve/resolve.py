@@ -50,7 +50,7 @@ from deltamerge.spark.expressions.sized_texts import fitted
 from deltamerge.spark.expressions.time import Clock
 from deltamerge.spark.session.frames import Frame, Session, SparkType
 from deltamerge.spark.session.schema import from_spark, spark_type
-from deltamerge.spark.session.settings import case_sensitive, limits_texts
+from deltamerge.spark.session.settings import RESERVED_WORDS, case_sensitive, flag, limits_texts
 
 _RESERVED = "__deltamerge_"
 
@@ -307,7 +307,8 @@ def _typed(
     sized = {text.path: text for text in char_varchars(schema)} if fits else {}
     for kind in ClauseKind:
         numbers = [n for n, clause in enumerate(spec.clauses) if clause.kind is kind]
-        asks = kind is ClauseKind.MATCHED and not is_sure(spec.condition, scope)
+        # On Connect nobody else asks whether its names are words that Spark reserves.
+        asks = kind is ClauseKind.MATCHED and (flag(spark, RESERVED_WORDS) or not is_sure(spec.condition, scope))
         conditions = [Check(SEARCH_CONDITION, spec.condition)] if asks else []
         for n in numbers:
             condition = spec.clauses[n].condition

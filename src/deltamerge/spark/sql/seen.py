@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import setting
+from deltamerge.spark.session.settings import RESERVED_WORDS, setting
 from deltamerge.spark.sql.text import parse, words_of
 
 # What stands in a text in small letters, the setting under which Spark reads it otherwise, and that setting's default.
@@ -14,7 +14,7 @@ _READINGS = (
     ("`", "spark.sql.parser.quotedRegexColumnNames", "false"),
     ("'", "spark.sql.parser.escapedStringLiterals", "false"),  # R'..' is no raw text then
     ('"', "spark.sql.parser.escapedStringLiterals", "false"),
-    ("user", "spark.sql.ansi.enforceReservedKeywords", "false"),  # whoever runs the query, and no column
+    ("user", RESERVED_WORDS, "false"),  # whoever runs the query, and no column
     ("${", "spark.sql.variable.substitute", "true"),
 )
 
