@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +22,9 @@ from deltamerge.worker.parquet.places import locations, offset_index
 from deltamerge.worker.write.write import DataFileWriter, WriteSpec, WrittenFile
 from tests.unit.worker.data import bounded, examples, folder, write_spec
 from tests.unit.worker.write.splicing import SCHEMA, STATS, rows_of_table, table_of
+
+# Arrow's memory of this module's tests; what is in it must not outlive it.
+POOL = pa.proxy_memory_pool(pa.default_memory_pool())
 
 
 def written(spec: WriteSpec, *tables: pa.Table) -> WrittenFile:
@@ -98,6 +103,23 @@ def test_small_row_groups_are_encoded_by_one_thread(tmp_path: Path) -> None:
     assert spec.threads_for(rows) == 1
     with using(thread_bytes=rows.nbytes):
         assert write_spec(tmp_path, schema, threads=2).threads_for(rows) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_encoded_columns_take_little_more_than_their_bytes(threads: int) -> None:
+    numbers = np.random.default_rng(0)
+    rows = pa.table({f"c{n}": numbers.integers(0, 1 << 62, 1 << 17) for n in range(9)})
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(POOL)
+    tracemalloc.start()
+    try:
+        chunks = encoded(rows, "none", [], threads=threads)
+        taken = tracemalloc.get_traced_memory()[1] + POOL.max_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+    assert sum(len(chunk.data) for chunk in chunks) >= rows.nbytes
+    assert taken < 1.5 * rows.nbytes
 
 
 def test_small_files_are_written_as_by_one_thread(tmp_path: Path) -> None:
