@@ -1,11 +1,16 @@
 """The blocks for Airflow and Dagster do what their page says, with stand-ins for what these packages do around them.
 
+A shell runs cron's line.
+
 With the packages themselves they were run by hand, as the page says.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +18,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -86,3 +93,53 @@ def test_dagster(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Monkey
     tables.handle_output(at["days"], whole["days"]())
     tables.handle_output(at["odd"], whole["odd_days"](tables.load_input(at["days"])))
     assert sorted(row.day for row in deltamerge.read(spark, str(tmp_path / "dagster" / "shop" / "odd")).collect()) == [1, 3]
+
+
+JOB = """
+from pyspark.sql import SparkSession
+from deltamerge.tables import DeltaTable
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+batch, orders = spark.read.parquet("batch.parquet").alias("s"), DeltaTable.forPath(spark, "orders").alias("t")
+orders.merge(batch, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+spark.stop()
+"""
+
+
+@pytest.mark.classic
+def test_cron(spark: SparkSession, tmp_path: Path) -> None:
+    """With what cron gives to a shell. A job that fails ends with another code, and its log has the error."""
+    (block,) = re.findall(r"^## cron$.*?^```\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    *given, line = block.strip().splitlines()
+    names = dict(entry.split("=", 1) for entry in given)
+    assert names.keys() == {"JAVA_HOME", "PYSPARK_PYTHON"}
+    java = os.environ.get("JAVA_HOME") or str(Path(shutil.which("java") or "").resolve().parents[1])
+    scripts = tmp_path / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    # A link to the program would look for its packages here.
+    (scripts / "python").write_text(f'#!/bin/sh\nPYTHONPATH="{os.pathsep.join(sys.path)}" exec "{sys.executable}" "$@"\n')
+    (scripts / "python").chmod(0o755)
+    deltamerge.write(spark.createDataFrame([(1, "old"), (2, "old")], "id INT, w STRING"), str(tmp_path / "orders"))
+    (tmp_path / "merge_orders.py").write_text(JOB)
+    schedule, command = line[: line.index("cd ")], line[line.index("cd ") :]
+    assert len(schedule.split()) == 5
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+        "SHELL": "/bin/sh",
+        "JAVA_HOME": java,
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    command = command.replace("/opt/jobs", str(tmp_path))
+
+    def job() -> int:
+        return subprocess.run(["/bin/sh", "-c", command], env=environment, cwd="/", timeout=120, check=False).returncode
+
+    assert job() != 0
+    log = (tmp_path / "merge_orders.log").read_text()
+    assert "PATH_NOT_FOUND" in log
+    assert "batch.parquet" in log
+    pq.write_table(pa.table({"id": pa.array([2, 3], pa.int32()), "w": ["new", "new"]}), tmp_path / "batch.parquet")
+    assert job() == 0, (tmp_path / "merge_orders.log").read_text()[-2_000:]
+    rows = sorted(map(tuple, deltamerge.read(spark, str(tmp_path / "orders")).collect()))
+    assert rows == [(1, "old"), (2, "new"), (3, "new")]
