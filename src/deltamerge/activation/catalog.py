@@ -15,16 +15,16 @@ from deltamerge.activation.sessions import Scope, scope_of
 from deltamerge.commands.table.create import Creation
 from deltamerge.commands.table.create_named import CreateNamed, create_named
 from deltamerge.commands.table.definition import NO_COLUMNS, TableDefinition
+from deltamerge.commands.table.properties import all_properties
 from deltamerge.errors import AnalysisError
 from deltamerge.exceptions import catchable
 from deltamerge.spark.expressions.queries import NO_SOURCE, asking_for_formats
-from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path, sql_name
+from deltamerge.spark.read.catalog import NamedTable, delta_named, is_path
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.schema import table_schema
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.text import name_parts_of
 from deltamerge.statements.clauses import not_allowed
-from deltamerge.statements.run import run_sql
 from deltamerge.statements.table.cache import CacheTable, Refresh, newest_frame
 from deltamerge.statements.table.describe import table_columns
 
@@ -97,7 +97,7 @@ def _properties(spark: Session, name: tuple[str, ...]) -> tuple[dict[str, str]] 
     found = delta_named(spark, name)
     if not isinstance(found, NamedTable):
         return None
-    return (dict(map(tuple, run_sql(spark, f"SHOW TBLPROPERTIES {sql_name(found.name)}").collect())),)
+    return (all_properties(open_table(spark, found.location).snapshot()),)
 
 
 def _recover(spark: Session, name: tuple[str, ...]) -> None:

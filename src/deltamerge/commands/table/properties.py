@@ -32,6 +32,18 @@ from deltamerge.spark.session.settings import setting
 ANY_NAME = "spark.databricks.delta.allowArbitraryProperties.enabled"
 
 
+def all_properties(snapshot: Snapshot) -> dict[str, str]:
+    """A table's properties and those of its protocol, as SHOW TBLPROPERTIES tells them."""
+    protocol = snapshot.protocol
+    features = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
+    return {
+        **snapshot.metadata.configuration,
+        MIN_READER: str(protocol.min_reader_version),
+        MIN_WRITER: str(protocol.min_writer_version),
+        **{f"{FEATURE_PROPERTY}{name}": "supported" for name in features},
+    }
+
+
 def set_properties(spark: Session, log: DeltaLog, given: Mapping[str, str]) -> int:
     """Set table properties and return the version made; `comment` is what the table is for.
 

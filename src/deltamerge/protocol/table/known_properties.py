@@ -80,7 +80,10 @@ _KNOWN: Mapping[str, tuple[_Takes, str]] = {
     "delta.checkpointPolicy": (_one_of("classic", "v2"), "classic or v2"),
     "delta.enableRowTracking": _FLAG,
     "delta.rowTrackingSuspended": _FLAG,
-    "delta.universalFormat.enabledFormats": (lambda value: not value.strip(), "no format: there is no Iceberg or Hudi metadata"),
+    "delta.universalFormat.enabledFormats": (
+        lambda value: not value.strip(),
+        "no format: this library writes no metadata of Iceberg or Hudi",
+    ),
     "delta.enableIcebergCompatV1": _FLAG,
     "delta.enableIcebergCompatV2": _FLAG,
     "delta.enableIcebergCompatV3": _FLAG,

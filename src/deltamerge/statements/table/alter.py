@@ -19,7 +19,7 @@ from deltamerge.commands.table.columns import (
     sync_identity,
 )
 from deltamerge.commands.table.constraints import add_constraint, cluster_by, drop_constraint
-from deltamerge.commands.table.properties import set_properties, unset_properties
+from deltamerge.commands.table.properties import all_properties, set_properties, unset_properties
 from deltamerge.commands.table.replace_columns import replace_columns
 from deltamerge.errors import AnalysisError
 from deltamerge.log.replay.table import DeltaLog
@@ -306,15 +306,8 @@ def _if_exists(reader: Reader) -> bool:
 
 
 def _shown(spark: Session, log: DeltaLog, key: str | None) -> Frame:
-    """The properties as rows of key and value, with those of the protocol, in order."""
-    snapshot = log.snapshot()
-    found = {
-        **snapshot.metadata.configuration,
-        "delta.minReaderVersion": str(snapshot.protocol.min_reader_version),
-        "delta.minWriterVersion": str(snapshot.protocol.min_writer_version),
-    }
-    features = (snapshot.protocol.reader_features or frozenset()) | (snapshot.protocol.writer_features or frozenset())
-    found |= {f"delta.feature.{name}": "supported" for name in features}
+    """The properties as rows of key and value, in order."""
+    found = all_properties(log.snapshot())
     if key is not None:
         name = spelled(key)
         found = {key: found.get(name, f"Table {log.store.url} does not have property: {key}")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltamerge.worker.parquet.footer import Chunk, Footer, get, parse_footer
+from deltamerge.worker.parquet.footer import Chunk, Footer, footer_of, index_in
 
 _SAMPLE_ROWS = 8_192
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
@@ -32,8 +32,7 @@ class EncodedChunk:
 
     def index(self, id: int) -> bytes:
         """The bytes of its column index (6) or of its offset index (4)."""
-        start, length = get(self.chunk.fields, id), get(self.chunk.fields, id + 1)
-        return bytes(self._file[start : start + length])
+        return index_in(self._file, self.chunk, id)
 
 
 def encoded(
@@ -70,29 +69,28 @@ def _encoded(rows: pa.Table, codec: str, dictionaries: Sequence[str], indexed: b
     with parquet_writer(sink, rows.schema, codec, dictionaries, indexed) as writer:
         writer.write_table(rows, row_group_size=rows.num_rows)
     data = sink.getbuffer()
-    footer = _footer(data)
+    footer = footer_of(data)
     assert [group.rows for group in footer.groups] == [rows.num_rows]
     return [EncodedChunk(chunk, data) for chunk in footer.groups[0].chunks]
-
-
-def _footer(data: memoryview) -> Footer:
-    length = int.from_bytes(data[-8:-4], "little")
-    return parse_footer(bytes(data[-8 - length : -8]), len(data) - 8 - length)
 
 
 def empty_footer(schema: pa.Schema) -> Footer:
     """The footer of a file of this schema, as it is written today, without rows."""
     sink = pa.BufferOutputStream()
     parquet_writer(sink, schema, "none", []).close()
-    return _footer(memoryview(sink.getvalue()))
+    return footer_of(sink.getvalue().to_pybytes())
 
 
-def parquet_writer(sink: Any, schema: pa.Schema, codec: str, dictionaries: Sequence[str], indexed: bool = True) -> Any:
-    """A writer of row groups, as all data files have them; dictionaries are for some leaves, by their paths."""
+def parquet_writer(
+    sink: Any, schema: pa.Schema, codec: str | Mapping[str, str], dictionaries: Sequence[str], indexed: bool = True
+) -> Any:
+    """A writer of row groups, as all data files have them; dictionaries are for some leaves, by their paths. Columns may have
+    a `codec` each.
+    """
     return pq.ParquetWriter(
         sink,
         schema,
-        compression=_CODECS.get(codec, codec),
+        compression=_CODECS.get(codec, codec) if isinstance(codec, str) else dict(codec),
         use_dictionary=list(dictionaries),
         store_decimal_as_integer=True,
         store_schema=False,

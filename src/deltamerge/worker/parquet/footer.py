@@ -132,6 +132,18 @@ def read_footer(read_at: ReadAt, size: int) -> Footer:
     return parse_footer(tail[start - begin : -8] if start >= begin else read_at(length, start), start)
 
 
+def footer_of(data: bytes | memoryview) -> Footer:
+    """The footer of a file of which all bytes are given. Raises as `read_footer` does."""
+    length = int.from_bytes(data[-8:-4], "little")
+    return parse_footer(bytes(data[-8 - length : -8]), len(data) - 8 - length)
+
+
+def index_in(data: bytes | memoryview, chunk: Chunk, id: int) -> bytes:
+    """The bytes of a chunk's column index (6) or of its offset index (4), in all bytes of its file."""
+    start, length = get(chunk.fields, id), get(chunk.fields, id + 1)
+    return bytes(data[start : start + length])
+
+
 def parse_footer(data: bytes, start: int) -> Footer:
     """A footer of which the bytes are given, that begins at `start`. Raises as `read_footer` does."""
     try:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from deltamerge.budgets import Budgets
 from deltamerge.protocol.formats.thrift import BINARY, I32, I64, LIST, STRUCT, Items, Struct
-from deltamerge.worker.parquet.footer import MAGIC, Chunk, get, parse_footer
+from deltamerge.worker.parquet.encode import parquet_writer
+from deltamerge.worker.parquet.footer import MAGIC, Chunk, footer_of, get, index_in
 from deltamerge.worker.parquet.pages import (
     Header,
     NewPage,
@@ -279,15 +279,13 @@ def _plain(
     schema = pa.schema([base.schema.field(column.name) for column in columns])
     codecs = {c.name: "none" if compacts[c.name].is_all else CODECS[c.chunk.meta[4][1]].removesuffix("_raw") for c in columns}
     sink = pa.BufferOutputStream()
-    options = {"store_decimal_as_integer": True, "store_schema": False, "write_page_index": True, "write_page_checksum": True}
-    with pq.ParquetWriter(sink, schema, compression=codecs, use_dictionary=False, **options) as writer:
+    with parquet_writer(sink, schema, codecs, []) as writer:
         for part in parts:
             writer.write_table(
                 pa.table([part.column(name) for name in schema.names], schema=schema), row_group_size=part.num_rows
             )
     data = sink.getvalue().to_pybytes()
-    length = int.from_bytes(data[-8:-4], "little")
-    footer = parse_footer(data[-8 - length : -8], len(data) - 8 - length)
+    footer = footer_of(data)
     return {
         column.name: [_pages_in(data, group.chunks[at], group.rows) for group in footer.groups]
         for at, column in enumerate(columns)
@@ -296,12 +294,7 @@ def _plain(
 
 def _pages_in(data: bytes, chunk: Chunk, rows: int) -> list[NewPage]:
     """The pages of a chunk that Arrow wrote."""
-    index = offset_index(chunk, _part(data, chunk, 4))
+    index = offset_index(chunk, index_in(data, chunk, 4))
     places = locations(index)
     ends = [*(place[3][1] for place in places[1:]), rows]
     return [NewPage(data[at[1][1] : at[1][1] + at[2][1]], end - at[3][1]) for at, end in zip(places, ends, strict=True)]
-
-
-def _part(data: bytes, chunk: Chunk, id: int) -> bytes:
-    start, length = chunk.fields[id][1], chunk.fields[id + 1][1]
-    return data[start : start + length]
