@@ -34,6 +34,7 @@ from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.log.turns import in_turn
 from deltamerge.progress.operation import committing
 from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
 from deltamerge.protocol.table.deletion_vector import vector_reference
@@ -76,7 +77,9 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
     isolation = _isolation(read, proposal)
     txn_id = str(uuid.uuid4())
     current, vectors, read_vector = read, list[str](), vector_reader(read.store)
-    with discarding(read, vectors):
+    with discarding(read, vectors), in_turn(read.store.url) as waited:
+        if waited:
+            current, proposal = _follow(current, proposal, isolation, read_vector)
         for attempt in range(1, _ATTEMPTS + 1):
             proposal = _with_vectors(read, proposal, vectors)
             try:

@@ -1,0 +1,72 @@
+"""Commits of one process into one table come one after the other, and none waits for ever."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from deltamerge.log import turns
+from deltamerge.log.commit.transaction import Proposal, commit
+from deltamerge.log.turns import in_turn
+from deltamerge.protocol.table.actions import AddFile
+from deltamerge.storage.local import LocalStore
+from tests.unit.log.building import create, load, paths
+
+WRITERS = 8
+
+
+def append(name: str) -> Proposal:
+    return Proposal("WRITE", [AddFile(name, {}, 10, 5)])
+
+
+def test_threads_that_begin_together_lose_one_race_at_most(tmp_path: Path) -> None:
+    """One that comes when others have just ended tries their version, follows them, and has its turn."""
+    read = load(create(tmp_path))
+    together = threading.Barrier(WRITERS)
+
+    def write(number: int) -> int:
+        together.wait()
+        return commit(read, append(f"{number}")).attempts
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        assert max(pool.map(write, range(WRITERS))) <= 2
+    assert paths(load(LocalStore(str(tmp_path)))) == sorted(map(str, range(WRITERS)))
+
+
+def test_a_thread_that_waits_too_long_races_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = load(create(tmp_path))
+    monkeypatch.setattr(turns, "_MOST_SECONDS", 0.05)
+    hangs, goes = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        with in_turn(read.store.url):
+            hangs.set()
+            goes.wait(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        hanging = pool.submit(hang)
+        hangs.wait(30)
+        assert commit(read, append("a")).version == 1
+        goes.set()
+        hanging.result()
+
+
+def test_a_commit_may_commit_within() -> None:
+    with in_turn("u") as first, in_turn("u") as second:
+        assert (first, second) == (False, False)
+
+
+def test_tables_do_not_wait_for_each_other_and_are_forgotten() -> None:
+    with in_turn("one"):
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(_waits_for, "other").result() is False
+        assert "one" in turns._turns
+    assert not {"one", "other"} & set(turns._turns)
+
+
+def _waits_for(url: str) -> bool:
+    with in_turn(url) as waited:
+        return waited
