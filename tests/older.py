@@ -61,6 +61,7 @@ NEWER = {
     "test_a_function_of_the_session_may_read_tables[abs(n)]": "a builtin function is not known there, and a conflict is raised",
     "test_each_public_method_is_tried": "its frames have other methods",
     "test_a_column_of_this_name": "its frames have no metadataColumn()",
+    "test_stars_of_earlier_steps[a condition before]": "it takes no star in a condition",
     "test_stars_of_earlier_steps[a condition of columns before]": "it takes no star in a condition",
     """test_it_works[changes.write.format("delta").clusterBy("id").save(f"{path}_new")]""": "its writer has no clusterBy",
     **dict.fromkeys(

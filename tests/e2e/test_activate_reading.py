@@ -137,3 +137,13 @@ def test_what_cannot_be_is_refused(spark: SparkSession, path: str) -> None:
         load(f"{path}@v0", versionAsOf=0)
     with pytest.raises(AnalysisException, match="DELTA_MISSING_DELTA_TABLE"):
         load(f"{path}/nothing")
+
+
+@pytest.mark.local(reason="the catalog's table is on a local disk")
+def test_options_of_a_query_name_a_version(spark: SparkSession, tmp_path: Path) -> None:
+    for count in (2, 3):
+        deltamerge.write(spark.range(count), str(tmp_path / "t"), mode="overwrite")
+    with listed(spark, {"optioned": tmp_path / "t"}):
+        for name in (f"delta.`{tmp_path / 't'}`", "optioned"):
+            for options, count in (("'versionAsOf' = '0'", 2), ("versionAsOf 1", 3), ("'versionAsOf' = '0', 'other' = 1", 2)):
+                assert deltamerge.sql(spark, f"SELECT id FROM {name} WITH ({options}) x").count() == count

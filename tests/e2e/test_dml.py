@@ -140,6 +140,22 @@ def test_an_inserts_plan_of_a_table_that_spark_cannot_read(spark: SparkSession, 
     assert "Physical Plan" in row.plan
 
 
+@pytest.mark.local(reason="the catalog's table is on a local disk")
+def test_a_querys_plan_reads_the_table_and_others_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    deltamerge.write(spark.range(3), str(tmp_path / "t"))
+    names = f"delta.`{tmp_path / 't'}`", "planned"
+    with listed(spark, {"planned": tmp_path / "t"}):
+        for name in names:
+            for mode in ("", "FORMATTED", "extended"):
+                (row,) = deltamerge.sql(spark, f"EXPLAIN {mode} SELECT * FROM {name} WHERE id > 1").collect()
+                assert "parquet" in row[0].lower()
+            for statement in (f"TRUNCATE TABLE {name}", f"CREATE TABLE made USING delta AS SELECT * FROM {name}"):
+                with pytest.raises(
+                    AnalysisException, match=r"DELTAMERGE_UNSUPPORTED_STATEMENT\] EXPLAIN (TRUNCATE|CREATE) TABLE"
+                ):
+                    deltamerge.sql(spark, f"EXPLAIN {statement}")
+
+
 @pytest.mark.local(reason="Spark writes the other table, without a connector to the store")
 def test_a_plan_of_another_formats_table_is_sparks(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.parquet(str(tmp_path / "p"))

@@ -22,9 +22,7 @@ from deltamerge.spark.sql.variables import with_variables
 from deltamerge.statements.changes import BY_NAME, with_changes
 
 # The first words of statements that Spark answers at once, with frames in the place of tables.
-_QUERIES = frozenset(
-    ("(", "DESC", "DESCRIBE", "EXPLAIN", "FROM", "INSERT", "MAP", "REDUCE", "SELECT", "SET", "TABLE", "VALUES", "WITH")
-)
+_QUERIES = frozenset(("(", "DESC", "DESCRIBE", "FROM", "INSERT", "MAP", "REDUCE", "SELECT", "SET", "TABLE", "VALUES", "WITH"))
 # Where the place of an argument decides which table is read.
 _BOUND = ("AS OF", "IDENTIFIER", BY_NAME.upper())
 
@@ -34,7 +32,8 @@ def run_query(spark: Session, ready: Formatted, arguments: Arguments | None) -> 
 
     Raises AnalysisError for a statement that can't be answered in this way.
     """
-    found = _named(spark, ready, arguments, unread=False)
+    # EXPLAIN says in its row, and by no error, that Spark can't read a table.
+    found = _named(spark, ready, arguments, unread=_explained(tokens_of(ready.text) or []) is not None)
     if found is None:
         return None
     try:
@@ -87,14 +86,28 @@ def _named(
     if not (views.frames or paths):
         return None
     if not asks:
-        raise _unsupported(
-            tokens, "a Delta table that Spark can't read itself", _TEMPORARY if "VIEW" in _leading(tokens) else _NO_FORMAT
-        )
+        raise _unsupported(tokens, "a Delta table that Spark can't read itself", _instead_of(tokens))
     return Formatted(text[:first] + query, {**ready.frames, **views.frames}), arguments
 
 
 _TEMPORARY = "Make a temporary view in each session: CREATE OR REPLACE TEMP VIEW name AS SELECT .."
 _NO_FORMAT = "Use delta-spark for it; DESCRIBE, SHOW COLUMNS and SHOW TBLPROPERTIES tell of the table here."
+_NO_PLAN = "EXPLAIN tells of queries, and of MERGE, DELETE, UPDATE and INSERT."
+_MODES = ("LOGICAL", "FORMATTED", "EXTENDED", "CODEGEN", "COST")
+
+
+def _instead_of(tokens: Sequence[Token]) -> str:
+    """What may be used instead of a statement that is not supported."""
+    if _explained(tokens) is not None:
+        return _NO_PLAN
+    return _TEMPORARY if "VIEW" in _leading(tokens) else _NO_FORMAT
+
+
+def _explained(tokens: Sequence[Token]) -> int | None:
+    """The place of the statement that EXPLAIN is to tell of; None where there is no EXPLAIN."""
+    if keyword_at(tokens, 0) != "EXPLAIN":
+        return None
+    return 1 + (keyword_at(tokens, 1) in _MODES)
 
 
 def _target(tokens: Sequence[Token]) -> list[Token]:
@@ -120,7 +133,7 @@ def _sets_text(tokens: Sequence[Token]) -> bool:
 
 def _keeps_no_text(tokens: Sequence[Token]) -> bool:
     """Whether a statement is a query, or takes the rows of one: others keep its text, or are about the table itself."""
-    return keyword_at(tokens, 0) in _QUERIES or _makes_table(tokens)
+    return keyword_at(tokens, _explained(tokens) or 0) in _QUERIES or _makes_table(tokens)
 
 
 def _unsupported(tokens: Sequence[Token], what: str, hint: str) -> AnalysisError:

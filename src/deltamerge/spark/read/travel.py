@@ -16,6 +16,8 @@ from deltamerge.spark.read.snapshot import Rows, newest_frame, travelled_frame
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import open_table
+from deltamerge.spark.sql.literals import literal_of
+from deltamerge.spark.sql.tables import TableName
 
 _AT = re.compile(r"(.*)@(?:[vV](\d+)|(\d{17}))", re.DOTALL)
 
@@ -53,6 +55,25 @@ def table_at(
     """The rows of `snapshot_at`, or other `rows` of it, lazily."""
     found = snapshot_at(spark, path, version, timestamp)
     return frame_of(spark, path, found, version is not None or timestamp is not None, rows)
+
+
+def travel_of(table: TableName) -> tuple[str | None, str | None]:
+    """The version and the SQL expression of the time that a query asks of a table, by `AS OF` or by the options of WITH.
+
+    Raises AnalysisError where it asks for both, InvalidArgumentError for changes, of which SQL text asks by a function.
+    """
+    options = dict(table.options)
+    version, time = options.get("versionasof"), options.get("timestampasof")
+    if [table.version, table.timestamp, version, time].count(None) < 3:
+        raise several_times()
+    if version is None and time is None and options:
+        raise InvalidArgumentError(
+            "DELTAMERGE_UNKNOWN_OPTION",
+            f"{next(iter(options))} is not supported as an option of a table in a query.",
+            parameters={"options": sorted(options)},
+            hint="table_changes('table', start[, end]) gives the changes of a table.",
+        )
+    return table.version or version, table.timestamp or (None if time is None else literal_of(time))
 
 
 def frame_of(spark: Session, path: str, snapshot: Snapshot, travels: bool, rows: Rows | None = None) -> Frame:

@@ -16,7 +16,7 @@ from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.read.catalog import NamedTable, source_named
 from deltamerge.spark.read.metadata import METADATA, hidden_name, metadata_frame
 from deltamerge.spark.read.snapshot import snapshot_frame
-from deltamerge.spark.read.travel import snapshot_at, table_at
+from deltamerge.spark.read.travel import snapshot_at, table_at, travel_of
 from deltamerge.spark.read.unread import all_read, frame_read
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.sql.hidden.column import HiddenColumn, Shown
@@ -97,7 +97,7 @@ class TableViews:
             found = self._known(table)
             if found is None:
                 return None
-            return hidden_name(snapshot_at(self._spark, found.location, table.version, table.timestamp).schema)
+            return hidden_name(snapshot_at(self._spark, found.location, *travel_of(table)).schema)
 
         return HiddenColumn(text, METADATA, tables).shown(
             lambda table: name_beside(table) == METADATA, lambda table: name_beside(table) not in (None, METADATA)
@@ -114,8 +114,9 @@ class TableViews:
         found = self._known(table)
         if found is None:
             return None
-        key = (table.parts, table.version, table.timestamp, is_shown)
+        version, timestamp = travel_of(table)
+        key = (table.parts, version, timestamp, is_shown)
         if key not in self._views:
             rows = metadata_frame if is_shown else snapshot_frame
-            self._views[key] = self.add(table_at(self._spark, found.location, table.version, table.timestamp, rows))
+            self._views[key] = self.add(table_at(self._spark, found.location, version, timestamp, rows))
         return StandIn(table, found.name, self._views[key])

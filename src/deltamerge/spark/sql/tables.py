@@ -20,7 +20,9 @@ class TableName:
     """A table that a query names, at the places [first, behind) of its text, and the version or time of it, as it is written.
 
     `has_name` says whether it goes by this name in the query, not by an alias, `is_plain` that it is neither delta.`path` nor
-    at a version or time. An alias has its place at `alias`: behind the table, and behind its options and its sample.
+    at a version or time. An alias has its place at `alias`: behind the table, and behind its options and its sample. `options`
+    are those of WITH, by their names in lower case, where they ask for a version, a time or changes: what stands for the table
+    takes the place of WITH, too.
     """
 
     first: int
@@ -31,6 +33,7 @@ class TableName:
     has_name: bool = True
     is_plain: bool = False
     alias: int = -1
+    options: tuple[tuple[str, str], ...] = ()
 
 
 def tables_in(text: str, plain: bool = False) -> list[TableName]:
@@ -140,14 +143,37 @@ def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
     behind = n + 2 * len(parts) - 1
     is_path = len(parts) == 2 and parts[0].name.lower() == "delta" and parts[1].kind is Kind.NAME
     kind, begin, end = _time_travel(text, tokens, behind) if parts else ("", behind, behind)
-    is_plain = not (is_path or kind)
+    options, behind_options = _options_at(tokens, end) if parts else ({}, end)
+    if options.keys().isdisjoint(_DECIDING):
+        options, behind_options = {}, end
+    is_plain = not (is_path or kind or options)
     if is_plain and (not parts or keyword_at(tokens, n) in _NO_TABLES or keyword_at(tokens, behind) == "("):
         return None
     version = _version(tokens[(begin + end) // 2]) if kind == "version" else None
     timestamp = text[tokens[begin].start : tokens[end - 1].behind] if kind == "timestamp" else None
     names, has_name = tuple(part.name for part in parts), keyword_at(tokens, n - 1) != "TABLE" and alias_at(tokens, end) is None
-    alias = tokens[_behind_sample(tokens, end) - 1].behind
-    return TableName(parts[0].start, tokens[end - 1].behind, names, version, timestamp, has_name, is_plain, alias)
+    alias, last = tokens[_behind_sample(tokens, end) - 1].behind, tokens[behind_options - 1].behind
+    return TableName(parts[0].start, last, names, version, timestamp, has_name, is_plain, alias, tuple(options.items()))
+
+
+# Options of a query's table that decide what is read of it; of others Delta knows none.
+_DECIDING = frozenset(("versionasof", "timestampasof", "readchangefeed", "readchangedata"))
+
+
+def _options_at(tokens: Sequence[Token], n: int) -> tuple[dict[str, str], int]:
+    """The options `WITH ('name' = 'value', ..)` that follow, by their names in lower case, and the place behind them."""
+    if keyword_at(tokens, n) != "WITH" or keyword_at(tokens, n + 1) != "(":
+        return {}, n
+    behind = min(partner(tokens, n + 1) + 1, len(tokens))
+    found: dict[str, str] = {}
+    part: list[str] = []
+    for token in tokens[n + 2 : behind]:
+        if token.text not in (",", ")"):
+            text = string_value(token) if token.kind is Kind.STRING else None
+            part += [] if token.text == "=" else [token.text if text is None else text]
+        elif part:
+            found[part[0].lower()], part = part[-1], []
+    return found, behind
 
 
 # What may stand where a table can, and is none.

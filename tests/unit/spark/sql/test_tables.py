@@ -70,6 +70,31 @@ def test_what_names_no_version_is_left_to_spark(behind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ("WITH ('versionAsOf' = '0')", (("versionasof", "0"),)),
+        ("WITH (versionAsOf 12, 'x' = true)", (("versionasof", "12"), ("x", "true"))),
+        ('WITH ("timestampAsOf" = "2024-01-01, at (noon)")', (("timestampasof", "2024-01-01, at (noon)"),)),
+    ],
+)
+@pytest.mark.parametrize("behind", ["", " x", " AS x WHERE a > 1", " TABLESAMPLE (5 ROWS) x", " JOIN s"])
+@pytest.mark.parametrize("name", ["delta.`p`", "db.tab"])
+def test_options_that_say_a_version_are_a_part_of_the_table(
+    said: str, options: tuple[tuple[str, str], ...], behind: str, name: str
+) -> None:
+    text = f"SELECT * FROM {name} {said}{behind}"
+    (table,) = tables_in(text)
+    assert table.options == options
+    assert (text[: table.first], text[table.behind :]) == ("SELECT * FROM ", behind)
+
+
+def test_other_options_are_sparks() -> None:
+    assert tables_in("SELECT * FROM db.tab WITH ('x' = 1)") == []
+    (table,) = tables_in("SELECT * FROM delta.`p` WITH ('x' = 1) y")
+    assert (table.options, table.behind) == ((), len("SELECT * FROM delta.`p`"))
+
+
+@pytest.mark.parametrize(
     ("text", "names"),
     [
         ("SELECT t.a FROM t, db.u x JOIN `cat`.db.v USING (id) WHERE a IN (TABLE w)", ["t", "db.u", "cat.db.v", "w"]),
