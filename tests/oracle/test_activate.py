@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
@@ -89,3 +90,21 @@ def test_options_of_readers_say_the_same(spark: SparkSession, tables: list[str])
             assert issubclass(found[0], expected[0]) or found[0].__name__ == expected[0].__name__
         else:
             assert found == expected, options
+
+
+# Those that ask for changes are refused: queries ask for them by a function.
+@pytest.mark.parametrize(
+    "options", [given for given in OPTIONS if given and not {"readChangeFeed", "readChangeData"} & given.keys()], ids=str
+)
+def test_options_of_queries_say_the_same(spark: SparkSession, tables: list[str], options: dict[str, Any]) -> None:
+    said = ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
+
+    def read(sql: Any, clause: str) -> Any:
+        try:
+            return rows(sql(f"SELECT x.id, n FROM delta.`{tables[0]}` {clause} WITH ({said}) x"))
+        except PySparkException as error:
+            return error.getCondition().partition(".")[0]
+
+    is_mistaken = options.get("timestampAsOf") == "x"  # of two mistakes either may be told
+    for clause in ("",) if is_mistaken else ("", "VERSION AS OF 0"):
+        assert read(lambda query: deltamerge.sql(spark, query), clause) == read(spark.sql, clause)

@@ -64,8 +64,18 @@ def travel_of(table: TableName) -> tuple[str | None, str | None]:
     """
     options = dict(table.options)
     version, time = options.get("versionasof"), options.get("timestampasof")
-    if [table.version, table.timestamp, version, time].count(None) < 3:
-        raise several_times()
+    if version is not None and time is not None:
+        raise AnalysisError(
+            "INVALID_TIME_TRAVEL_SPEC",
+            "Cannot specify both version and timestamp when time travelling the table.",
+            hint="Leave out versionAsOf or timestampAsOf.",
+        )
+    if options and (table.version is not None or table.timestamp is not None):
+        raise AnalysisError(
+            "MULTIPLE_TIME_TRAVEL_SPEC",
+            "Cannot specify time travel in both the time travel clause and options.",
+            hint="Leave out AS OF, or versionAsOf and timestampAsOf.",
+        )
     if version is None and time is None and options:
         raise InvalidArgumentError(
             "DELTAMERGE_UNKNOWN_OPTION",
