@@ -7,36 +7,62 @@ their deletion vectors. One that waits follows those before it once. Other proce
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
+from deltamerge.log.replay.commit_file import CommitFile, read_commit
+from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.storage import ObjectInfo, Store
+
 _MOST_SECONDS = 5.0  # after which a thread races the others: the store may hang for one of them
+_KEPT = 64  # commits that are not read again by each thread that follows them
 
 
-class _Turn:
-    """Who commits into a table; held by those who do, or wait for it."""
+class Turn:
+    """Who commits into a table, and what those who wait need not read anew; held by those who do, or wait for it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self._kept: OrderedDict[int, tuple[CommitFile, Snapshot]] = OrderedDict()
+
+    def commit_of(self, store: Store, info: ObjectInfo) -> CommitFile:
+        """The commit in a file. Raises CorruptTableError, StorageError."""
+        found = next((commit for commit, _ in list(self._kept.values()) if commit.file.name == info.name), None)
+        return found if found is not None and found.file.etag and found.file == info else read_commit(store, info)
+
+    def after(self, current: Snapshot, commit: CommitFile) -> Snapshot:
+        """The version after `current` that `commit` made. Raises UnsupportedTableError."""
+        found, after = self._kept.get(commit.version, (None, current))
+        if found is not commit or after.store is not current.store:
+            after = current.advance(commit)
+            self.keep(commit, after)
+        return after
+
+    def keep(self, commit: CommitFile, after: Snapshot) -> None:
+        """Keep a commit, and the version that it made, for those who follow it."""
+        self._kept[commit.version] = commit, after
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
 
 
-_turns: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
+_turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
 _turns_lock = threading.Lock()
 
 
 @contextmanager
-def in_turn(url: str) -> Iterator[bool]:
+def in_turn(url: str) -> Iterator[tuple[Turn, bool]]:
     """Within, no other thread of this process commits into the table of that URL, unless it has waited too long; gives whether
     others were before, whose commits are there now.
     """
     with _turns_lock:
-        turn = _turns.get(url) or _Turn()
+        turn = _turns.get(url) or Turn()
         _turns[url] = turn
     waited = not turn.lock.acquire(blocking=False)
     is_ours = not waited or turn.lock.acquire(timeout=_MOST_SECONDS)
     try:
-        yield waited
+        yield turn, waited
     finally:
         if is_ours:
             turn.lock.release()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deltamerge.log import turns
 from deltamerge.log.commit.transaction import Proposal, commit
+from deltamerge.log.replay.segment import commits_after
 from deltamerge.log.turns import in_turn
 from deltamerge.protocol.table.actions import AddFile
 from deltamerge.storage.local import LocalStore
-from tests.unit.log.building import create, load, paths
+from tests.unit.log.building import add, create, load, paths
+from tests.unit.log.building import commit as written_by_others
 
 WRITERS = 8
 
@@ -55,8 +58,34 @@ def test_a_thread_that_waits_too_long_races_the_others(tmp_path: Path, monkeypat
 
 
 def test_a_commit_may_commit_within() -> None:
-    with in_turn("u") as first, in_turn("u") as second:
+    with in_turn("u") as (turn, first), in_turn("u") as (same, second):
         assert (first, second) == (False, False)
+        assert same is turn
+
+
+def test_commits_are_kept_for_those_who_follow_but_no_others_of_their_names(tmp_path: Path) -> None:
+    read = load(create(tmp_path))
+    with in_turn(read.store.url) as (turn, _):
+        done = commit(read, append("a"))
+        (info,) = commits_after(read.store, 0)
+        kept = turn.commit_of(read.store, info)
+        assert turn.commit_of(read.store, info) is kept
+        assert turn.after(read, kept) is done.snapshot
+        elsewhere = replace(read, store=LocalStore(str(tmp_path)))
+        assert turn.after(elsewhere, kept).store is elsewhere.store
+        written_by_others(tmp_path, 1, add("b"))
+        (other,) = commits_after(read.store, 0)
+        assert turn.commit_of(read.store, other).adds["path"].to_pylist() == ["b"]
+        assert paths(turn.after(read, turn.commit_of(read.store, other))) == ["b"]
+
+
+def test_few_commits_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_KEPT", 2)
+    read = load(create(tmp_path))
+    with in_turn(read.store.url) as (turn, _):
+        for name in "abc":
+            commit(read, append(name))
+        assert sorted(turn._kept) == [2, 3]
 
 
 def test_tables_do_not_wait_for_each_other_and_are_forgotten() -> None:
@@ -68,5 +97,5 @@ def test_tables_do_not_wait_for_each_other_and_are_forgotten() -> None:
 
 
 def _waits_for(url: str) -> bool:
-    with in_turn(url) as waited:
+    with in_turn(url) as (_, waited):
         return waited

@@ -10,8 +10,9 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 
 from deltamerge.errors import (
     CommitStateUnknownError,
@@ -32,9 +33,10 @@ from deltamerge.log.commit.unread import check_frame
 from deltamerge.log.replay.commit_file import CommitFile, parse_commit, read_commit
 from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.load import check_sound
+from deltamerge.log.replay.net import net_of
 from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.log.turns import in_turn
+from deltamerge.log.turns import Turn, in_turn
 from deltamerge.progress.operation import committing
 from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
 from deltamerge.protocol.table.deletion_vector import vector_reference
@@ -46,6 +48,7 @@ __all__ = ["Committed", "Proposal", "check_removable", "commit", "delete_quietly
 log = logging.getLogger("deltamerge.log")
 
 _ATTEMPTS = 1_000
+_TOGETHER = 64  # commits that are kept while they are checked together
 
 
 @dataclass(frozen=True)
@@ -77,24 +80,27 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
     isolation = _isolation(read, proposal)
     txn_id = str(uuid.uuid4())
     current, vectors, read_vector = read, list[str](), vector_reader(read.store)
-    with discarding(read, vectors), in_turn(read.store.url) as waited:
+    with discarding(read, vectors), in_turn(read.store.url) as (turn, waited):
+        follow = partial(_follow, turn, isolation, read_vector)
         if waited:
-            current, proposal = _follow(current, proposal, isolation, read_vector)
+            current, proposal = follow(current, proposal)
         for attempt in range(1, _ATTEMPTS + 1):
             proposal = _with_vectors(read, proposal, vectors)
             try:
                 data = commit_bytes(proposal, read, current, isolation, int(time.time() * 1000), txn_id)
             except UnicodeEncodeError as error:
                 raise _unreadable(current, str(error)) from error
-            after = _read_back(current, data)
+            made, after = _read_back(current, data)
             with committing() as note:
                 file = _put(current, data, txn_id)
                 if file is not None:
                     note(after.version)
             if file is not None:
-                return Committed(after.of_file(file), attempt, proposal.metrics)
+                after = after.of_file(file)
+                turn.keep(replace(made, file=file), after)
+                return Committed(after, attempt, proposal.metrics)
             log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)
-            current, proposal = _follow(current, proposal, isolation, read_vector)
+            current, proposal = follow(current, proposal)
             time.sleep(random.uniform(0, 0.01) * min(attempt, 10))
         raise ConcurrentWriteError(
             "DELTA_CONCURRENT_WRITE",
@@ -118,14 +124,15 @@ def _with_vectors(read: Snapshot, proposal: Proposal, written: list[str]) -> Pro
     return replace(proposal, marked=marked)
 
 
-def _read_back(current: Snapshot, data: bytes) -> Snapshot:
-    """The version that a commit makes, read from its bytes before they are written: no error may come after.
+def _read_back(current: Snapshot, data: bytes) -> tuple[CommitFile, Snapshot]:
+    """A commit and the version that it makes, read from its bytes before they are written: no error may come after.
 
     Raises InvalidArgumentError for a commit that nobody could read, UnsupportedTableError for one after which the table can't be.
     """
     file = ObjectInfo(commit_name(current.version + 1), len(data), 0, "")
     try:
-        return current.advance(parse_commit(data, file, current.store))
+        made = parse_commit(data, file, current.store)
+        return made, current.advance(made)
     except CorruptTableError as error:
         raise _unreadable(current, error.detail) from error
 
@@ -168,12 +175,46 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> ObjectInfo | None:
     return found.file if found is not None and found.info.get("txnId") == txn_id else None
 
 
-def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation, read_vector: ReadVector) -> tuple[Snapshot, Proposal]:
-    """The newest snapshot, every commit on the way checked for conflicts with the proposal, and the proposal as it follows it."""
+def _follow(
+    turn: Turn, isolation: Isolation, read_vector: ReadVector, current: Snapshot, proposal: Proposal
+) -> tuple[Snapshot, Proposal]:
+    """The newest snapshot, every commit on the way checked for conflicts with the proposal, and the proposal as it follows it.
+
+    Of several commits it is first looked at what they have changed together. Where the proposal can't follow that, and where they
+    are no such commits, each is checked by itself.
+    """
+    files = commits_after(current.store, current.version)
+    winners: Iterable[CommitFile] = (turn.commit_of(current.store, info) for info in files)
+    if 2 <= len(files) <= _TOGETHER and isolation is not Isolation.SNAPSHOT and not proposal.renames:
+        winners = list(winners)
+        net = net_of(winners)
+        if net is not None:
+            with contextlib.suppress(ConcurrentModificationError):
+                return reduce(turn.after, winners, current), _checked(proposal, isolation, read_vector, [(current, net)])
+    passed = _Passed(turn, current, winners)
+    proposal = _checked(proposal, isolation, read_vector, passed)
+    return passed.newest, proposal
+
+
+class _Passed:
+    """Commits in a row, each with the version before it; `newest` is the version after those that were passed."""
+
+    def __init__(self, turn: Turn, current: Snapshot, winners: Iterable[CommitFile]) -> None:
+        self.newest, self._turn, self._winners = current, turn, winners
+
+    def __iter__(self) -> Iterator[tuple[Snapshot, CommitFile]]:
+        for winner in self._winners:
+            yield self.newest, winner
+            self.newest = self._turn.after(self.newest, winner)
+
+
+def _checked(
+    proposal: Proposal, isolation: Isolation, read_vector: ReadVector, passed: Iterable[tuple[Snapshot, CommitFile]]
+) -> Proposal:
+    """The proposal as it follows commits, each with the version before it. Raises a ConcurrentModificationError."""
     moved: ConcurrentModificationError | None = None
     unseen: list[CommitFile] = []
-    for info in commits_after(current.store, current.version):
-        winner = read_commit(current.store, info)
+    for before, winner in passed:
         read, sees = proposal.read, sees_appends(isolation, winner, proposal.has(Metadata))
         follower = joined(proposal, winner, read_vector)
         # Once joined it comes after the winner, and can't come before an append that it has not seen and the winner has.
@@ -187,9 +228,9 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation, read_ve
                 proposal.removed_keys,
                 isolation,
                 winner,
-                table=current.store.url,
-                protocol=current.protocol,
-                metadata=current.metadata,
+                table=before.store.url,
+                protocol=before.protocol,
+                metadata=before.metadata,
                 changes_metadata=proposal.has(Metadata),
                 changes_protocol=proposal.has(Protocol),
                 domains=proposal.domains,
@@ -199,14 +240,15 @@ def _follow(current: Snapshot, proposal: Proposal, isolation: Isolation, read_ve
                 raise
             # Whether the transaction may begin anew is up to the commits that follow.
             moved, proposal = moved or error, replace(proposal, read=having_read(proposal.read, winner))
-        check_frame(proposal.read.frame, winner, current, sees)
-        current, proposal = current.advance(winner), proposal.after(winner)
+        check_frame(proposal.read.frame, winner, before, sees)
+        proposal = proposal.after(winner)
         if winner.protocol is not None:
-            check_writable(current.protocol, current.metadata, current.store.url)
+            check_writable(winner.protocol, winner.metadata or before.metadata, before.store.url)
+        followed = winner.version
     if moved is not None:
-        moved.followed = current.version
+        moved.followed = followed
         raise moved
-    return current, proposal
+    return proposal
 
 
 def _would_read(read: ReadSet, winner: CommitFile) -> bool:
