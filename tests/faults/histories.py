@@ -88,10 +88,10 @@ class Held:
 HELD: dict[threading.Thread, Held] = {}
 
 
-def holding(real: Callable[..., bytes]) -> Callable[..., bytes]:
-    """The function that makes a commit's text, before which threads of held statements wait."""
+def holding(real: Callable[..., Any]) -> Callable[..., Any]:
+    """The function by which a commit begins, before which threads of held statements wait: nobody's turn has come."""
 
-    def hold(*arguments: Any) -> bytes:
+    def hold(*arguments: Any) -> Any:
         held = HELD.get(threading.current_thread())
         if held is not None:
             held.hold()
@@ -257,6 +257,6 @@ class Histories(RuleBasedStateMachine):
 
 def hold_commits() -> Callable[[], None]:
     """From now on held statements wait before their commits; what ends that."""
-    real = transaction.commit_bytes
-    transaction.commit_bytes = holding(real)  # type: ignore[assignment]
-    return lambda: setattr(transaction, "commit_bytes", real)
+    real = transaction.check_sound
+    transaction.check_sound = holding(real)  # type: ignore[assignment]
+    return lambda: setattr(transaction, "check_sound", real)
