@@ -25,26 +25,33 @@ class Turn:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._kept: OrderedDict[int, tuple[CommitFile, Snapshot]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[CommitFile, Snapshot, Snapshot]] = OrderedDict()
 
     def commit_of(self, store: Store, info: ObjectInfo) -> CommitFile:
         """The commit in a file. Raises CorruptTableError, StorageError."""
-        found = next((commit for commit, _ in list(self._kept.values()) if commit.file.name == info.name), None)
+        found = next((commit for commit, *_ in list(self._kept.values()) if commit.file.name == info.name), None)
         return found if found is not None and found.file.etag and found.file == info else read_commit(store, info)
 
     def after(self, current: Snapshot, commit: CommitFile) -> Snapshot:
         """The version after `current` that `commit` made. Raises UnsupportedTableError."""
-        found, after = self._kept.get(commit.version, (None, current))
-        if found is not commit or after.store is not current.store:
+        found, before, after = self._kept.get(commit.version, (None, current, current))
+        if found is not commit or not _is_same(before, current):
             after = current.advance(commit)
-            self.keep(commit, after)
+            self.keep(commit, current, after)
         return after
 
-    def keep(self, commit: CommitFile, after: Snapshot) -> None:
-        """Keep a commit, and the version that it made, for those who follow it."""
-        self._kept[commit.version] = commit, after
+    def keep(self, commit: CommitFile, before: Snapshot, after: Snapshot) -> None:
+        """Keep a commit, and the versions before it and after it, for those who follow it."""
+        self._kept[commit.version] = commit, before, after
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
+
+
+def _is_same(kept: Snapshot, current: Snapshot) -> bool:
+    """Whether both are one version of one table: another one may have been made at its path since."""
+    if kept.store is not current.store or kept.metadata.id != current.metadata.id:
+        return False
+    return kept is current or (kept.tip is not None and current.tip is not None and kept.tip.etag == current.tip.etag != "")
 
 
 _turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()

@@ -99,3 +99,30 @@ def test_tables_do_not_wait_for_each_other_and_are_forgotten() -> None:
 def _waits_for(url: str) -> bool:
     with in_turn(url) as (_, waited):
         return waited
+
+
+def test_a_version_is_not_taken_from_who_has_read_another_table_at_the_same_path(tmp_path: Path) -> None:
+    """A table was deleted and made anew, while a transaction on the old one was open."""
+    store = create(tmp_path, add("old"))
+    of_old = load(store)
+    create(tmp_path, add("new"), id="7d5f6a52-0000-4000-8000-000000000000")
+    of_new = load(store)
+    written_by_others(tmp_path, 1, add("x"))
+    with in_turn(store.url) as (turn, _):
+        (info,) = commits_after(store, 0)
+        turn.after(of_old, turn.commit_of(store, info))
+        found = turn.after(of_new, turn.commit_of(store, info))
+        assert paths(found) == ["new", "x"]
+        assert found.metadata.id.startswith("7d5f")
+
+
+def test_a_commit_follows_the_version_that_it_has_read(tmp_path: Path) -> None:
+    store = create(tmp_path, add("old"))
+    of_old = load(store)
+    create(tmp_path, add("new"), id="7d5f6a52-0000-4000-8000-000000000000")
+    of_new = load(store)
+    written_by_others(tmp_path, 1, add("x"))
+    with in_turn(store.url):
+        commit(of_old, append("a"))
+        done = commit(of_new, append("b")).snapshot
+    assert paths(done) == paths(load(store)) == ["a", "b", "new", "x"]

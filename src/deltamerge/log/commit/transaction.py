@@ -97,7 +97,7 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
                     note(after.version)
             if file is not None:
                 after = after.of_file(file)
-                turn.keep(replace(made, file=file), after)
+                turn.keep(replace(made, file=file), current, after)
                 return Committed(after, attempt, proposal.metrics)
             log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)
             current, proposal = follow(current, proposal)

@@ -192,3 +192,8 @@ def test_all_of_a_query_knows_the_with_queries(query: str, found: str) -> None:
 def test_no_table_is_looked_up_for_a_with_query() -> None:
     text = query_with_ctes("(SELECT a FROM c) UNION ALL SELECT a FROM c", "WITH c AS (SELECT 1 a)")
     assert tables_in(text, plain=True) == []
+
+
+def test_the_name_of_an_option_may_be_in_backquotes() -> None:
+    (table,) = tables_in("SELECT * FROM t WITH (`versionAsOf` = 0)", plain=True)
+    assert table.options == (("versionasof", "0"),)
