@@ -76,10 +76,11 @@ def travel_of(table: TableName) -> tuple[str | None, str | None]:
             "Cannot specify time travel in both the time travel clause and options.",
             hint="Leave out AS OF, or versionAsOf and timestampAsOf.",
         )
-    if version is None and time is None and options:
+    changes = any(options.get(name, "").lower() == "true" for name in ("readchangefeed", "readchangedata"))
+    if changes or (version is None and time is None and options):
         raise InvalidArgumentError(
             "DELTAMERGE_UNKNOWN_OPTION",
-            f"{next(iter(options))} is not supported as an option of a table in a query.",
+            f"{', '.join(sorted(options))} is not supported as an option of a table in a query.",
             parameters={"options": sorted(options)},
             hint="table_changes('table', start[, end]) gives the changes of a table.",
         )

@@ -170,9 +170,9 @@ def _options_at(tokens: Sequence[Token], n: int) -> tuple[dict[str, str], int]:
     for token in tokens[n + 2 : behind]:
         if token.text not in (",", ")"):
             text = string_value(token) if token.kind is Kind.STRING else None
-            part += [] if token.text == "=" else [token.name if text is None else text]
+            part += [] if token.text in ("=", "==") else [token.name if text is None else text]
         elif part:
-            found[part[0].lower()], part = part[-1], []
+            found[part[0].lower()], part = "".join(part[1:]), []
     return found, behind
 
 

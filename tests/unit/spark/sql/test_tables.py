@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from deltamerge.errors import InvalidArgumentError
+from deltamerge.spark.read.travel import travel_of
 from deltamerge.spark.sql.tables import StandIn, query_with_ctes, tables_in, with_ctes, with_stand_ins
 
 
@@ -197,3 +199,15 @@ def test_no_table_is_looked_up_for_a_with_query() -> None:
 def test_the_name_of_an_option_may_be_in_backquotes() -> None:
     (table,) = tables_in("SELECT * FROM t WITH (`versionAsOf` = 0)", plain=True)
     assert table.options == (("versionasof", "0"),)
+
+
+@pytest.mark.parametrize(("value", "found"), [("-1", "-1"), ("== 1", "1"), ("", ""), ("'1' '2'", "12")])
+def test_all_of_an_option_is_its_value(value: str, found: str) -> None:
+    (table,) = tables_in(f"SELECT * FROM t WITH ('versionAsOf' {value})", plain=True)
+    assert table.options == (("versionasof", found),)
+
+
+def test_changes_of_a_version_are_not_its_rows() -> None:
+    (table,) = tables_in("SELECT * FROM t WITH ('versionAsOf' = 0, 'readChangeFeed' = 'true')")
+    with pytest.raises(InvalidArgumentError, match="readchangefeed"):
+        travel_of(table)
