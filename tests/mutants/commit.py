@@ -24,6 +24,13 @@ COMMIT = (
         "log/replay/test_net.py",
     ),
     Break(
+        "a kept version is taken for one of another table that was at its path",
+        "log/turns.py",
+        "if found is not commit or not _is_same(before, current):",
+        "if found is not commit or before.store is not current.store:",
+        "log/test_turns.py",
+    ),
+    Break(
         "a kept commit is taken for another one of its version",
         "log/turns.py",
         "found.file.etag and found.file == info",
