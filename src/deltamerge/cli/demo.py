@@ -26,6 +26,7 @@ from deltamerge.display.shown import page_of
 from deltamerge.display.views import Pairs
 from deltamerge.errors import DeltaMergeError
 from deltamerge.log.replay.table import open_log
+from deltamerge.spark.pyspark.older import arrow_frame
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 
 _SHOWN = ["op", "month", "day", "carrier", "flight", "origin", "dest", "dep_delay", "arr_delay"]
@@ -43,7 +44,7 @@ def run_demo(folder: Path, console: Console) -> None:
         _show_batch(flights, console)
         activate(spark)
         with console.status("Writing January to November as a Delta table partitioned by month"):
-            spark.createDataFrame(flights.table).write.format("delta").partitionBy("month").save(str(path))
+            arrow_frame(spark, flights.table).write.format("delta").partitionBy("month").save(str(path))
         builder = _merge(spark, str(path), flights.batch)
         console.print(plan_panel(builder.explain()))
         report = builder.run()
@@ -71,7 +72,7 @@ def _session() -> Any:
 
 
 def _merge(spark: Any, path: str, batch: pa.Table) -> DeltaMergeBuilder:
-    source = spark.createDataFrame(batch).alias("s")
+    source = arrow_frame(spark, batch).alias("s")
     condition = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
     columns = {name: f"s.{name}" for name in batch.column_names if name != "op"}
     return (
@@ -104,7 +105,7 @@ def _show_batch(flights: Flights, console: Console) -> None:
 
 def _run_sql(session: Any, path: str, late: pa.Table, console: Console) -> None:
     """What stands around a merge, as SQL that a user of the session asks."""
-    session.createDataFrame(late).createOrReplaceTempView("late")
+    arrow_frame(session, late).createOrReplaceTempView("late")
     same = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
     delays = ", ".join(f"{name} = s.{name}" for name in ("dep_delay", "arr_delay"))
     table = f"delta.`{path}`"
