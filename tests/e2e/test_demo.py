@@ -1,4 +1,4 @@
-"""The demo runs from its first line to its last, on each PySpark."""
+"""The demo runs from its first line to its last."""
 
 from __future__ import annotations
 

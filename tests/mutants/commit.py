@@ -213,8 +213,8 @@ COMMIT = (
     Break(
         "every append is blind",
         "log/commit/conflict.py",
-        'blind = winner.info.get("isBlindAppend") is True',
-        "blind = True",
+        "return not winner.is_blind_append or",
+        "return",
         _CONFLICTS,
     ),
     Break(
@@ -312,7 +312,7 @@ COMMIT = (
     Break(
         "a commit that calls itself blind is joined with",
         "log/commit/join.py",
-        ' or winner.info.get("isBlindAppend") is True:',
+        " or winner.is_blind_append:",
         ":",
         _JOIN,
     ),

@@ -20,9 +20,8 @@ from deltamerge.spark.read.travel import frame_of, marked, snapshot_of, version_
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import open_table
+from deltamerge.spark.sql.tables import FEED, TIMESTAMP, VERSION
 
-VERSION, TIMESTAMP = "versionasof", "timestampasof"
-FEED = ("readchangefeed", "readchangedata")
 SHOWS_METADATA = "metadata"
 _STORES = ("fs.", "dfs.")
 _BOUNDS = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")

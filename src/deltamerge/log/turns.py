@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
 from deltamerge.log.replay.commit_file import CommitFile, read_commit
+from deltamerge.log.replay.segment import commit_version
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.storage import ObjectInfo, Store
 
 _MOST_SECONDS = 5.0  # after which a thread races the others: the store may hang for one of them
-_KEPT = 64  # commits that are not read again by each thread that follows them
+KEPT = 64
+"""Commits that are not read again by each thread that follows them, and are looked at together."""
 
 
 class Turn:
@@ -29,7 +31,7 @@ class Turn:
 
     def commit_of(self, store: Store, info: ObjectInfo) -> CommitFile:
         """The commit in a file. Raises CorruptTableError, StorageError."""
-        found = next((commit for commit, *_ in list(self._kept.values()) if commit.file.name == info.name), None)
+        found, *_ = self._kept.get(commit_version(info), (None,))
         return found if found is not None and found.file.etag and found.file == info else read_commit(store, info)
 
     def after(self, current: Snapshot, commit: CommitFile) -> Snapshot:
@@ -43,7 +45,7 @@ class Turn:
     def keep(self, commit: CommitFile, before: Snapshot, after: Snapshot) -> None:
         """Keep a commit, and the versions before it and after it, for those who follow it."""
         self._kept[commit.version] = commit, before, after
-        while len(self._kept) > _KEPT:
+        while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
 
 
@@ -60,8 +62,8 @@ _turns_lock = threading.Lock()
 
 @contextmanager
 def in_turn(url: str) -> Iterator[tuple[Turn, bool]]:
-    """Within, no other thread of this process commits into the table of that URL, unless it has waited too long; gives whether
-    others were before, whose commits are there now.
+    """Within, no other thread of this process commits into the table of that URL, unless it has waited too long. Gives what is
+    kept of the commits before, and whether this thread has waited, so that there are such commits.
     """
     with _turns_lock:
         turn = _turns.get(url) or Turn()

@@ -20,6 +20,7 @@ from deltamerge.spark.sql.text import keyword_at, tokens_of
 from deltamerge.spark.sql.values import Formatted
 from deltamerge.spark.sql.variables import with_variables
 from deltamerge.statements.changes import BY_NAME, with_changes
+from deltamerge.statements.rows.explain import MODES
 
 # The first words of statements that Spark answers at once, with frames in the place of tables.
 _QUERIES = frozenset(("(", "DESC", "DESCRIBE", "FROM", "INSERT", "MAP", "REDUCE", "SELECT", "SET", "TABLE", "VALUES", "WITH"))
@@ -92,8 +93,7 @@ def _named(
 
 _TEMPORARY = "Make a temporary view in each session: CREATE OR REPLACE TEMP VIEW name AS SELECT .."
 _NO_FORMAT = "Use delta-spark for it; DESCRIBE, SHOW COLUMNS and SHOW TBLPROPERTIES tell of the table here."
-_NO_PLAN = "EXPLAIN tells of queries, and of MERGE, DELETE, UPDATE and INSERT."
-_MODES = ("LOGICAL", "FORMATTED", "EXTENDED", "CODEGEN", "COST")
+_NO_PLAN = "EXPLAIN works for queries, MERGE, DELETE, UPDATE and INSERT."
 
 
 def _instead_of(tokens: Sequence[Token]) -> str:
@@ -104,10 +104,10 @@ def _instead_of(tokens: Sequence[Token]) -> str:
 
 
 def _explained(tokens: Sequence[Token]) -> int | None:
-    """The place of the statement that EXPLAIN is to tell of; None where there is no EXPLAIN."""
+    """The place of the statement behind EXPLAIN and its mode; None where there is no EXPLAIN."""
     if keyword_at(tokens, 0) != "EXPLAIN":
         return None
-    return 1 + (keyword_at(tokens, 1) in _MODES)
+    return 1 + (keyword_at(tokens, 1) in MODES)
 
 
 def _target(tokens: Sequence[Token]) -> list[Token]:

@@ -187,8 +187,7 @@ def sees_appends(isolation: Isolation, winner: CommitFile, changes_metadata: boo
     """
     if isolation is Isolation.SNAPSHOT or not winner.data_change:
         return False
-    blind = winner.info.get("isBlindAppend") is True
-    return not blind or isolation is not Isolation.WRITE_SERIALIZABLE or changes_metadata
+    return not winner.is_blind_append or isolation is not Isolation.WRITE_SERIALIZABLE or changes_metadata
 
 
 def conflict(

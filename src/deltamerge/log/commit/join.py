@@ -71,7 +71,7 @@ def joined(proposal: Proposal, winner: CommitFile, read: ReadVector) -> Proposal
     Whether what the winner added stands in the way is left to the check of conflicts. Raises StorageError.
     """
     known = proposal.read
-    if known.would_find is None or not winner.data_change or winner.info.get("isBlindAppend") is True:
+    if known.would_find is None or not winner.data_change or winner.is_blind_append:
         return proposal
     marked = {file_key(mark.file): mark for mark in proposal.marked}
     rewritten = proposal.removed_keys - marked.keys()

@@ -36,7 +36,7 @@ from deltamerge.log.replay.load import check_sound
 from deltamerge.log.replay.net import net_of
 from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.log.turns import Turn, in_turn
+from deltamerge.log.turns import KEPT, Turn, in_turn
 from deltamerge.progress.operation import committing
 from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
 from deltamerge.protocol.table.deletion_vector import vector_reference
@@ -48,7 +48,6 @@ __all__ = ["Committed", "Proposal", "check_removable", "commit", "delete_quietly
 log = logging.getLogger("deltamerge.log")
 
 _ATTEMPTS = 1_000
-_TOGETHER = 64  # commits that are kept while they are checked together
 
 
 @dataclass(frozen=True)
@@ -180,12 +179,12 @@ def _follow(
 ) -> tuple[Snapshot, Proposal]:
     """The newest snapshot, every commit on the way checked for conflicts with the proposal, and the proposal as it follows it.
 
-    Of several commits it is first looked at what they have changed together. Where the proposal can't follow that, and where they
-    are no such commits, each is checked by itself.
+    Several commits are first checked as the one that `net_of` makes of them. Where the proposal can't follow that one, or
+    there is none, each commit is checked by itself.
     """
     files = commits_after(current.store, current.version)
     winners: Iterable[CommitFile] = (turn.commit_of(current.store, info) for info in files)
-    if 2 <= len(files) <= _TOGETHER and isolation is not Isolation.SNAPSHOT and not proposal.renames:
+    if 2 <= len(files) <= KEPT and isolation is not Isolation.SNAPSHOT and not proposal.renames:
         winners = list(winners)
         net = net_of(winners)
         if net is not None:

@@ -60,11 +60,22 @@ class CommitFile:
         found = self.info.get("inCommitTimestamp")
         return found if isinstance(found, int) else None
 
-    @property
-    def removed_keys(self) -> list[str]:
+    @functools.cached_property
+    def removed_keys(self) -> Sequence[str]:
         """Identities of the removed files."""
         keys: list[str] = file_keys(self.removes).to_pylist()
         return keys
+
+    @functools.cached_property
+    def added_keys(self) -> Sequence[str]:
+        """Identities of the added files."""
+        keys: list[str] = file_keys(self.adds).to_pylist()
+        return keys
+
+    @property
+    def is_blind_append(self) -> bool:
+        """Whether the commitInfo says that rows were added and none were read."""
+        return self.info.get("isBlindAppend") is True
 
     @property
     def metadata(self) -> Metadata | None:

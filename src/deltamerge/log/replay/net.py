@@ -8,7 +8,6 @@ from dataclasses import replace
 import pyarrow as pa
 
 from deltamerge.log.replay.commit_file import CommitFile
-from deltamerge.log.replay.files import file_keys
 from deltamerge.protocol.table.actions import CommitInfo, DomainMetadata, Txn
 
 
@@ -16,14 +15,11 @@ def net_of(commits: Sequence[CommitFile]) -> CommitFile | None:
     """One commit in the place of several: the files that are there after the last and were not before the first, those that were
     and are not, and the transactions and domains of all. Its version, file and commitInfo are the last one's.
 
-    None where it would tell a transaction that follows less than each by itself: where one has changed the protocol, metadata or
-    no data, was a blind append, or has named files again.
+    None where each by itself tells a transaction more: where one has changed the protocol, the metadata or no data, was a blind
+    append, or has named files again.
     """
     if not commits or any(
-        not commit.data_change
-        or commit.protocol is not None
-        or commit.metadata is not None
-        or commit.info.get("isBlindAppend") is True
+        not commit.data_change or commit.protocol is not None or commit.metadata is not None or commit.is_blind_append
         for commit in commits
     ):
         return None
@@ -34,7 +30,7 @@ def net_of(commits: Sequence[CommitFile]) -> CommitFile | None:
         for row, key in enumerate(commit.removed_keys, first_remove):
             if added.pop(key, None) is None:
                 removed[key] = row
-        for row, key in enumerate(file_keys(commit.adds).to_pylist(), first_add):
+        for row, key in enumerate(commit.added_keys, first_add):
             if key in added or key in removed:
                 return None
             added[key] = row

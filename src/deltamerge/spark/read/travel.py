@@ -17,7 +17,7 @@ from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.settings import time_zone
 from deltamerge.spark.session.storage import open_table
 from deltamerge.spark.sql.literals import literal_of
-from deltamerge.spark.sql.tables import TableName
+from deltamerge.spark.sql.tables import FEED, TIMESTAMP, VERSION, TableName
 
 _AT = re.compile(r"(.*)@(?:[vV](\d+)|(\d{17}))", re.DOTALL)
 
@@ -58,33 +58,35 @@ def table_at(
 
 
 def travel_of(table: TableName) -> tuple[str | None, str | None]:
-    """The version and the SQL expression of the time that a query asks of a table, by `AS OF` or by the options of WITH.
+    """The version, and the time as an SQL expression, at which a query reads a table: by `AS OF`, or by the options of WITH.
 
-    Raises AnalysisError where it asks for both, InvalidArgumentError for changes, of which SQL text asks by a function.
+    Raises AnalysisError where both are given, InvalidArgumentError for the change data feed, which SQL text reads by a function.
     """
     options = dict(table.options)
-    version, time = options.get("versionasof"), options.get("timestampasof")
+    version, time = options.get(VERSION), options.get(TIMESTAMP)
+    if any(options.get(name, "false").lower() != "false" for name in FEED):
+        raise InvalidArgumentError(
+            "DELTAMERGE_UNKNOWN_OPTION",
+            "The changes of a table can't be read by the option readChangeFeed of a query.",
+            parameters={"options": sorted(options.keys() & set(FEED))},
+            hint="table_changes('table', start[, end]) gives the changes of a table.",
+        )
     if version is not None and time is not None:
         raise AnalysisError(
             "INVALID_TIME_TRAVEL_SPEC",
             "Cannot specify both version and timestamp when time travelling the table.",
             hint="Leave out versionAsOf or timestampAsOf.",
         )
-    if options and (table.version is not None or table.timestamp is not None):
+    given = table.version, table.timestamp
+    if given == (None, None):
+        return version, None if time is None else literal_of(time)
+    if (version, time) != (None, None):
         raise AnalysisError(
             "MULTIPLE_TIME_TRAVEL_SPEC",
             "Cannot specify time travel in both the time travel clause and options.",
             hint="Leave out AS OF, or versionAsOf and timestampAsOf.",
         )
-    changes = any(options.get(name, "").lower() == "true" for name in ("readchangefeed", "readchangedata"))
-    if changes or (version is None and time is None and options):
-        raise InvalidArgumentError(
-            "DELTAMERGE_UNKNOWN_OPTION",
-            f"{', '.join(sorted(options))} is not supported as an option of a table in a query.",
-            parameters={"options": sorted(options)},
-            hint="table_changes('table', start[, end]) gives the changes of a table.",
-        )
-    return table.version or version, table.timestamp or (None if time is None else literal_of(time))
+    return given
 
 
 def frame_of(spark: Session, path: str, snapshot: Snapshot, travels: bool, rows: Rows | None = None) -> Frame:

@@ -144,7 +144,7 @@ def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
     is_path = len(parts) == 2 and parts[0].name.lower() == "delta" and parts[1].kind is Kind.NAME
     kind, begin, end = _time_travel(text, tokens, behind) if parts else ("", behind, behind)
     options, behind_options = _options_at(tokens, end) if parts else ({}, end)
-    if options.keys().isdisjoint(_DECIDING):
+    if options.keys().isdisjoint((VERSION, TIMESTAMP, *FEED)):
         options, behind_options = {}, end
     is_plain = not (is_path or kind or options)
     if is_plain and (not parts or keyword_at(tokens, n) in _NO_TABLES or keyword_at(tokens, behind) == "("):
@@ -156,8 +156,9 @@ def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
     return TableName(parts[0].start, last, names, version, timestamp, has_name, is_plain, alias, tuple(options.items()))
 
 
-# Options of a query's table that decide what is read of it; of others Delta knows none.
-_DECIDING = frozenset(("versionasof", "timestampasof", "readchangefeed", "readchangedata"))
+# Options that decide what is read of a table, by their names in lower case.
+VERSION, TIMESTAMP = "versionasof", "timestampasof"
+FEED = ("readchangefeed", "readchangedata")
 
 
 def _options_at(tokens: Sequence[Token], n: int) -> tuple[dict[str, str], int]:

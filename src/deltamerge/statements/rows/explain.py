@@ -20,7 +20,8 @@ from deltamerge.statements.rows.insert import Insert, parse_insert
 from deltamerge.statements.rows.update import Update, parse_update
 from deltamerge.statements.statement import Parser
 
-_MODES = ("", "EXTENDED", "FORMATTED", "COST", "CODEGEN")
+MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN")
+"""The modes of EXPLAIN; it may have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def _insert_in(mode: str) -> Parser:
 
 def _parsers() -> Mapping[tuple[str, ...], Parser]:
     found: dict[tuple[str, ...], Parser] = {}
-    for mode in _MODES:
+    for mode in ("", *MODES):
         words = ("EXPLAIN", *mode.split())
         found |= {(*words, "DELETE", "FROM"): _delete, (*words, "UPDATE"): _update, (*words, "INSERT"): _insert_in(mode)}
     return found

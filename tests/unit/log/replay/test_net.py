@@ -30,7 +30,7 @@ def made(*commits: list[Any]) -> list[CommitFile]:
 def net(*commits: list[Any]) -> tuple[list[str], list[str]] | None:
     """The identities of the files that are new and gone, together."""
     found = net_of(made(*commits))
-    return None if found is None else (file_keys(found.adds).to_pylist(), found.removed_keys)
+    return None if found is None else (list(found.added_keys), list(found.removed_keys))
 
 
 def test_files_between_the_first_and_the_last_version_are_in_neither() -> None:

@@ -207,7 +207,26 @@ def test_all_of_an_option_is_its_value(value: str, found: str) -> None:
     assert table.options == (("versionasof", found),)
 
 
-def test_changes_of_a_version_are_not_its_rows() -> None:
-    (table,) = tables_in("SELECT * FROM t WITH ('versionAsOf' = 0, 'readChangeFeed' = 'true')")
-    with pytest.raises(InvalidArgumentError, match="readchangefeed"):
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("", (None, None)),
+        ("VERSION AS OF ''", ("", None)),
+        ("TIMESTAMP AS OF now()", (None, "now()")),
+        ("WITH ('versionAsOf' = '')", ("", None)),
+        ("WITH ('timestampAsOf' = 'x')", (None, "'x'")),
+        ("WITH ('readChangeFeed' = 'false')", (None, None)),
+    ],
+)
+def test_a_table_is_read_as_of_what_is_said(said: str, found: tuple[str | None, str | None]) -> None:
+    (table,) = tables_in(f"SELECT * FROM delta.`p` {said} x")
+    assert travel_of(table) == found
+
+
+@pytest.mark.parametrize(
+    "options", ["'versionAsOf' = 0, 'readChangeFeed' = 'true'", "readChangeData true", "readChangeFeed 'yes'"]
+)
+def test_changes_of_a_table_are_not_its_rows(options: str) -> None:
+    (table,) = tables_in(f"SELECT * FROM t WITH ({options})")
+    with pytest.raises(InvalidArgumentError, match="readChangeFeed"):
         travel_of(table)
