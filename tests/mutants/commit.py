@@ -38,6 +38,27 @@ COMMIT = (
         "log/test_turns.py",
     ),
     Break(
+        "a commit is put into whatever table is at the path",
+        "log/commit/transaction.py",
+        "            check_in_place(current)\n            with",
+        "            with",
+        "log/test_in_place.py",
+    ),
+    Break(
+        "commits of another table at the path are followed",
+        "log/commit/transaction.py",
+        "    check_in_place(current)\n    files",
+        "    files",
+        "log/test_in_place.py",
+    ),
+    Break(
+        "another table is taken for the one that was read if it is as long",
+        "log/replay/load.py",
+        "if newest.version < snapshot.version or newest.metadata.id != snapshot.metadata.id:",
+        "if newest.version < snapshot.version:",
+        "log/test_in_place.py",
+    ),
+    Break(
         "a sound snapshot is not asked for",
         "log/commit/transaction.py",
         "    check_sound(read)\n    _check",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from deltamerge.errors import MetadataChangedError
 from deltamerge.log import turns
 from deltamerge.log.commit import transaction
 from deltamerge.log.commit.transaction import Proposal, commit
@@ -148,6 +149,7 @@ def test_a_version_is_not_taken_from_who_has_read_another_table_at_the_same_path
 def test_a_commit_follows_the_version_that_it_has_read(of_both: tuple[Snapshot, Snapshot]) -> None:
     of_old, of_new = of_both
     with in_turn(of_new.store.url):
-        commit(of_old, append("a"))
+        with pytest.raises(MetadataChangedError, match="DELTAMERGE_TABLE_REPLACED"):
+            commit(of_old, append("a"))
         done = commit(of_new, append("b")).snapshot
-    assert paths(done) == paths(load(of_new.store)) == ["a", "b", "new", "x"]
+    assert paths(done) == paths(load(of_new.store)) == ["b", "new", "x"]

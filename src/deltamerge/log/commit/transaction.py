@@ -32,7 +32,7 @@ from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.unread import check_frame
 from deltamerge.log.replay.commit_file import CommitFile, parse_commit, read_commit
 from deltamerge.log.replay.files import FileSet
-from deltamerge.log.replay.load import check_sound
+from deltamerge.log.replay.load import check_in_place, check_sound
 from deltamerge.log.replay.net import net_of
 from deltamerge.log.replay.segment import commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
@@ -69,9 +69,9 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
 
     The files that it adds are written, and on a disk synced, by those who made them; their folders are synced here, before.
     The deletion vectors of marked files are written here: where a winner has marked other rows of them, they are joined.
-    Raises a ConcurrentModificationError when a commit that came first conflicts, StorageError when the store refuses;
-    the table is then as it was; so it is when CorruptTableError tells that `read` contradicts its checksum. Raises
-    CommitStateUnknownError when the store failed and does not tell what became of the commit.
+    Raises a ConcurrentModificationError when a commit that came first conflicts, or when another table is at the path by now;
+    StorageError when the store refuses. The table is then as it was; so it is when CorruptTableError tells that `read`
+    contradicts its checksum. Raises CommitStateUnknownError when the store failed and does not tell what became of the commit.
     """
     check_sound(read)
     _check_append_only(read, proposal)
@@ -90,6 +90,7 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
             except UnicodeEncodeError as error:
                 raise _unreadable(current, str(error)) from error
             made, after = _read_back(current, data)
+            check_in_place(current)
             with committing() as note:
                 file = _put(current, data, txn_id)
                 if file is not None:
@@ -182,6 +183,7 @@ def _follow(
     Several commits are first checked as the one that `net_of` makes of them. Where the proposal can't follow that one, or
     there is none, each commit is checked by itself.
     """
+    check_in_place(current)
     files = commits_after(current.store, current.version)
     winners: Iterable[CommitFile] = (turn.commit_of(current.store, info) for info in files)
     if 2 <= len(files) <= KEPT and isolation is not Isolation.SNAPSHOT and not proposal.renames:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from deltamerge.errors import AnalysisError, CorruptTableError, StorageError
+from deltamerge.errors import AnalysisError, CorruptTableError, MetadataChangedError, StorageError, TableNotFoundError
 from deltamerge.log.replay.commit_file import listed_again
 from deltamerge.log.replay.segment import LogSegment, checksum_name, commit_name, find_segment
 from deltamerge.log.replay.snapshot import Snapshot, load_snapshot
@@ -59,6 +59,34 @@ def check_sound(snapshot: Snapshot) -> None:
         parameters={"version": version, "mismatchStringOpt": names},
         hint=f"Restore {commit_name(version)}, or those before it, from a backup. If the commits are right, delete the checksum "
         "file. Nothing was written.",
+    )
+
+
+def check_in_place(snapshot: Snapshot) -> None:
+    """Raise MetadataChangedError where the table is gone, or another one was made at its path.
+
+    A commit onto a version of the old table would leave a log that lacks versions, or names files that the new table never had.
+    The version's commit file tells, for one request. Where that is gone or another file, the newest version does.
+    """
+    store, tip = snapshot.store, snapshot.tip
+    found = None if tip is None else store.info(tip.name)
+    if tip is None or (found is not None and found.etag == tip.etag):
+        return
+    try:
+        newest = load(store)
+    except TableNotFoundError as error:
+        raise _replaced(snapshot) from error
+    if newest.version < snapshot.version or newest.metadata.id != snapshot.metadata.id:
+        raise _replaced(snapshot)
+
+
+def _replaced(snapshot: Snapshot) -> MetadataChangedError:
+    return MetadataChangedError(
+        "DELTAMERGE_TABLE_REPLACED",
+        f"The table at {snapshot.store.url} was deleted, or another one was made in its place, after this operation had read "
+        f"version {snapshot.version} of it. Nothing was committed.",
+        parameters={"tableName": snapshot.store.url, "version": snapshot.version},
+        hint="Run the operation again if it is meant for the table that is there now.",
     )
 
 
