@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tests.mutants.commit import COMMIT
+from tests.mutants.joins import JOINS
 from tests.mutants.log import LOG
 from tests.mutants.pages import PAGES
 from tests.mutants.storage import STORAGE
 from tests.mutants.workers import WORKERS
 
-BREAKS = (*COMMIT, *LOG, *PAGES, *STORAGE, *WORKERS)
+BREAKS = (*COMMIT, *JOINS, *LOG, *PAGES, *STORAGE, *WORKERS)

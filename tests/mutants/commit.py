@@ -3,40 +3,11 @@
 from __future__ import annotations
 
 from tests.mutants.base import Break
+from tests.mutants.joins import JOIN_TESTS
 
 _CONFLICTS = "log/commit/test_conflict.py log/commit/test_transaction.py"
 
-_JOIN = "log/commit/test_join.py log/commit/test_join_histories.py log/commit/test_begin_anew.py"
-
 COMMIT = (
-    Break(
-        "several commits together have removed nothing",
-        "log/replay/net.py",
-        "                removed[key] = row\n",
-        "                continue\n",
-        "log/commit/test_join_histories.py log/replay/test_net.py",
-    ),
-    Break(
-        "what a later commit has removed is still new",
-        "log/replay/net.py",
-        "            if added.pop(key, None) is None:",
-        "            if key not in added:",
-        "log/replay/test_net.py",
-    ),
-    Break(
-        "a kept version is taken for one of another table that was at its path",
-        "log/turns.py",
-        "if found is not commit or not _is_same(before, current):",
-        "if found is not commit or before.store is not current.store:",
-        "log/test_turns.py",
-    ),
-    Break(
-        "a kept commit is taken for another one of its version",
-        "log/turns.py",
-        "found.file.etag and found.file == info",
-        "found.file.etag",
-        "log/test_turns.py",
-    ),
     Break(
         "a commit is put into whatever table is at the path",
         "log/commit/transaction.py",
@@ -90,8 +61,10 @@ COMMIT = (
         "the commit is not read back before it is written",
         "log/commit/transaction.py",
         "            made, after = _read_back(current, data)\n"
-        "            with committing() as note:\n                file = _put(current, data, txn_id)\n",
-        "            with committing() as note:\n                file = _put(current, data, txn_id)\n"
+        "            check_in_place(current)\n            with committing() as note:\n"
+        "                file = _put(current, data, txn_id)\n",
+        "            check_in_place(current)\n            with committing() as note:\n"
+        "                file = _put(current, data, txn_id)\n"
         "                made, after = _read_back(current, data)\n",
         "log/commit/test_transaction.py",
     ),
@@ -302,97 +275,46 @@ COMMIT = (
         "log/commit/test_dv_files.py",
     ),
     Break(
-        "rows that both have deleted are joined",
-        "log/commit/join.py",
-        "    if _within(own, after).any():\n",
-        "    if False:\n",
-        _JOIN,
-    ),
-    Break("rows that come back are not seen", "log/commit/join.py", "if not _within(gone, after).all():", "if False:", _JOIN),
-    Break(
-        "the winner's vector is lost",
-        "log/commit/join.py",
-        "encode(np.sort(np.concatenate((after, own))))",
-        "encode(all_rows)",
-        _JOIN,
-    ),
-    Break(
-        "a vector of another file is joined",
-        "log/commit/join.py",
-        "if len(own) + len(gone) != len(all_rows) or (len(after) and after[-1] >= mark.rows):",
-        "if False:",
-        _JOIN,
-    ),
-    Break(
-        "rows that were found and left may vanish",
-        "log/commit/join.py",
-        "if known.would_find(replace(file, deletion_vector=vector), new):",
-        "if False:",
-        _JOIN,
-    ),
-    Break(
-        "a commit that calls itself blind is joined with",
-        "log/commit/join.py",
-        " or winner.is_blind_append:",
-        ":",
-        _JOIN,
-    ),
-    Break(
-        "a file that is written again loses rows",
-        "log/commit/join.py",
-        "_marked_again(winner, known.keys - rewritten)",
-        "_marked_again(winner, known.keys)",
-        _JOIN,
-    ),
-    Break("a replaced vector is not counted", "log/commit/join.py", "count + others * (name in", "count + 0 * (name in", _JOIN),
-    Break(
-        "the next winner meets the files of before",
-        "log/commit/join.py",
-        "(known.keys - keys.keys()) | frozenset(keys.values())",
-        "known.keys - keys.keys()",
-        _JOIN,
-    ),
-    Break(
         "vectors that are joined stay",
         "log/commit/transaction.py",
         "    delete_quietly(read, [name for name in written if name not in used])\n",
         "",
-        _JOIN,
+        JOIN_TESTS,
     ),
     Break(
         "a transaction stands both before an append and behind who has read it",
         "log/commit/transaction.py",
         "not any(_would_read(read, append) for append in unseen)",
         "True",
-        _JOIN,
+        JOIN_TESTS,
     ),
     Break(
         "rows are compared with those that a winner has left",
         "log/commit/transaction.py",
         "keeps_rows(read, winner, error)",
         "keeps_rows(proposal.read, winner, error)",
-        _JOIN,
+        JOIN_TESTS,
     ),
     Break(
         "a transaction begins anew although rows have changed",
         "log/commit/conflict.py",
         "read.finds_same is not None and read.finds_same(winner, read.keys)",
         "read.finds_same is not None",
-        _JOIN,
+        JOIN_TESTS,
     ),
     Break(
         "a transaction begins anew after any conflict",
         "log/commit/conflict.py",
         "    if not isinstance(error, _OF_DATA):\n        return False\n",
         "",
-        _JOIN,
+        JOIN_TESTS,
     ),
     Break(
         "what follows moved rows is not looked at",
         "log/commit/conflict.py",
         "keys=read.keys | frozenset(file_keys(moved.adds).to_pylist()), would_find=None",
         "would_find=None",
-        _JOIN,
+        JOIN_TESTS,
     ),
     Break(
         "a frame misses what was added",

@@ -1,0 +1,93 @@
+"""Breaks of what a transaction makes of the commits before its own: how it follows them, and joins their deletion vectors."""
+
+from __future__ import annotations
+
+from tests.mutants.base import Break
+
+JOIN_TESTS = "log/commit/test_join.py log/commit/test_join_histories.py log/commit/test_begin_anew.py"
+
+JOINS = (
+    Break(
+        "several commits together have removed nothing",
+        "log/replay/net.py",
+        "                removed[key] = row\n",
+        "                continue\n",
+        "log/commit/test_join_histories.py log/replay/test_net.py",
+    ),
+    Break(
+        "what a later commit has removed is still new",
+        "log/replay/net.py",
+        "            if added.pop(key, None) is None:",
+        "            if key not in added:",
+        "log/replay/test_net.py",
+    ),
+    Break(
+        "a kept version is taken for one of another table that was at its path",
+        "log/turns.py",
+        "if found is not commit or not _is_same(before, current):",
+        "if found is not commit or before.store is not current.store:",
+        "log/test_turns.py",
+    ),
+    Break(
+        "a kept commit is taken for another one of its version",
+        "log/turns.py",
+        "found.file.etag and found.file == info",
+        "found.file.etag",
+        "log/test_turns.py",
+    ),
+    Break(
+        "rows that both have deleted are joined",
+        "log/commit/join.py",
+        "    if _within(own, after).any():\n",
+        "    if False:\n",
+        JOIN_TESTS,
+    ),
+    Break(
+        "rows that come back are not seen", "log/commit/join.py", "if not _within(gone, after).all():", "if False:", JOIN_TESTS
+    ),
+    Break(
+        "the winner's vector is lost",
+        "log/commit/join.py",
+        "encode(np.sort(np.concatenate((after, own))))",
+        "encode(all_rows)",
+        JOIN_TESTS,
+    ),
+    Break(
+        "a vector of another file is joined",
+        "log/commit/join.py",
+        "if len(own) + len(gone) != len(all_rows) or (len(after) and after[-1] >= mark.rows):",
+        "if False:",
+        JOIN_TESTS,
+    ),
+    Break(
+        "rows that were found and left may vanish",
+        "log/commit/join.py",
+        "if known.would_find(replace(file, deletion_vector=vector), new):",
+        "if False:",
+        JOIN_TESTS,
+    ),
+    Break(
+        "a commit that calls itself blind is joined with",
+        "log/commit/join.py",
+        " or winner.is_blind_append:",
+        ":",
+        JOIN_TESTS,
+    ),
+    Break(
+        "a file that is written again loses rows",
+        "log/commit/join.py",
+        "_marked_again(winner, known.keys - rewritten)",
+        "_marked_again(winner, known.keys)",
+        JOIN_TESTS,
+    ),
+    Break(
+        "a replaced vector is not counted", "log/commit/join.py", "count + others * (name in", "count + 0 * (name in", JOIN_TESTS
+    ),
+    Break(
+        "the next winner meets the files of before",
+        "log/commit/join.py",
+        "(known.keys - keys.keys()) | frozenset(keys.values())",
+        "known.keys - keys.keys()",
+        JOIN_TESTS,
+    ),
+)
