@@ -19,6 +19,7 @@ from deltamerge.spark.expressions.refused.column_types import column_types
 from deltamerge.spark.expressions.refused.suggestions import close_functions, close_tables
 from deltamerge.spark.expressions.refused.unresolved import Sight, hint_of_hidden, unresolved
 from deltamerge.spark.plans.attributes import quoted
+from deltamerge.spark.pyspark.adapter import is_connect
 from deltamerge.spark.pyspark.older import condition_of
 from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Frame, Session, SparkType
@@ -113,6 +114,9 @@ def _types(frame: Frame, conditions: Sequence[Check], values: Sequence[Check]) -
     computed = [check.expression.column.isNull() for check in values if not name_parts(check.expression.tree)]
     if computed:
         frame = frame.where(F.array(*computed).isNotNull())  # no aggregate, window function or generator gets through
+    # A classic session has analysed the conditions by now; a Connect client does so when it asks for a schema.
+    if not values and not is_connect(frame.sparkSession):
+        return []
     return column_types(frame, [check.expression.column for check in values])
 
 
