@@ -9,9 +9,12 @@ _EXTRA = {"typer": "cli", "click": "cli", "rich": "cli", "deltalake": "demo", "d
 
 
 def main() -> None:
-    """Run the command line. What is not installed ends it with status 1 and a message of a few lines."""
+    """Run the command line. What is not installed ends it with status 1 and a message of a few lines, Ctrl-C at once with 130."""
     try:
         importlib.import_module("deltamerge.cli.main").main()
+    except KeyboardInterrupt:  # before the command line is there, which knows more to say
+        sys.stderr.write("Stopped.\n")
+        sys.exit(130)
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
