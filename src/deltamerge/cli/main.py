@@ -34,6 +34,24 @@ class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         return _plain(super().get_params(ctx))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an option with one value that is given twice, and an empty value, which a shell leaves of a variable not set."""
+        left: list[str] = super().parse_args(ctx, list(args))
+        if not ctx.resilient_parsing:
+            values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            given: list[Any] = order
+            for option in given:
+                if option.param_type_name == "option" and not option.is_flag:
+                    _check_value(ctx, option, values[option.name], given.count(option))
+        return left
+
+
+def _check_value(ctx: Any, option: Any, value: Any, times: int) -> None:
+    if times > 1 and not option.multiple:
+        raise typer.BadParameter("It is given twice, and can have one value.", ctx=ctx, param_hint=option.opts[0])
+    if any(not text.strip() for text in (value if option.multiple else [value])):
+        raise typer.BadParameter("Its value is empty.", ctx=ctx, param_hint=option.opts[0])
+
 
 class _Commands(TyperGroup):
     """Commands that say what became of the table when Ctrl-C stops them."""

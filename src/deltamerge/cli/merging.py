@@ -140,7 +140,7 @@ def merge(
     )
     clauses.check()
     condition = condition_of(on, key or ())
-    options, storage = pairs_of(source_option, "--source-option"), pairs_of(storage_option, "--storage-option")
+    options, storage = pairs_of(source_option, "--source-option", as_it_is=True), pairs_of(storage_option, "--storage-option")
     settings = pairs_of(conf, "--conf")
     files = source_files(source, source_format, options, remote is not None)
     log = open_log(target, storage)
@@ -230,6 +230,8 @@ def read(
         frame = frame if where is None else frame.where(where)
         _show_rows(frame if columns is None else _selected(spark, columns, frame), limit, as_json)
 
+    if version is not None and timestamp is not None:
+        raise typer.BadParameter("Only one of the two can be.", param_hint="--version / --timestamp")
 
 def _create(spark: Any, log: DeltaLog, rows: Any) -> None:
     definition = TableDefinition(table_schema(rows.schema))

@@ -37,14 +37,17 @@ Timestamp = Annotated[
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="The most rows that are shown.")]
 
 
-def pairs_of(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    """Texts of the form `name=value` by their names. Raises typer.BadParameter for another one, and for a name given twice."""
+def pairs_of(texts: Sequence[str] | None, option: str, as_it_is: bool = False) -> dict[str, str]:
+    """Texts of the form `name=value` by their names; a value `as_it_is` may be empty, or a tab.
+
+    Raises typer.BadParameter for another text, and for a name given twice.
+    """
     found: dict[str, str] = {}
     for text in texts or ():
         name, sign, value = text.partition("=")
-        if not sign or not name.strip() or not value.strip():
+        if not sign or not name.strip() or not (as_it_is or value.strip()):
             raise typer.BadParameter(f"{text!r} is not of the form name=value.", param_hint=option)
         if name.strip() in found:
             raise typer.BadParameter(f"{name.strip()} is given twice.", param_hint=option)
-        found[name.strip()] = value.strip()
+        found[name.strip()] = value if as_it_is else value.strip()
     return found

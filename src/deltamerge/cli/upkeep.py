@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -77,6 +78,8 @@ def vacuum(
     storage_option: StorageOption = None,
 ) -> None:
     """Delete files that no version of the last days needs: 7 days, where the table says no other time."""
+    if retain is not None and not math.isfinite(retain):
+        raise typer.BadParameter("It is no number of hours.", param_hint="--retain")
     spark = NoSpark({CHECKED: str(check_retention).lower()})
     log = _opened(table, storage_option)
     done = vacuum_table(spark, log, VacuumRequest(retain, dry_run))  # type: ignore[arg-type]

@@ -3,10 +3,75 @@
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
 
 import pytest
 
 import deltamerge_command
+from tests.unit.cli.test_commands import ended, shown
+from tests.unit.log.building import add, create
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--source", "{0}/b.parquet"], "--source: It is given twice"),
+        (["--target", "{0}/other"], "--target: It is given twice"),
+        (["--on", "t.id = s.id AND t.day = s.day"], "--on: It is given twice"),
+        (["--update-when", "s.n > 1", "--update-when", "s.n > 2"], "--update-when: It is given twice"),
+        (["--update-when", ""], "--update-when: Its value is empty"),
+        (["--delete-when", " "], "--delete-when: Its value is empty"),
+        (["--delete-by-source-when", ""], "--delete-by-source-when: Its value is empty"),
+        (["--keep-latest", ""], "--keep-latest: Its value is empty"),
+        (["--source-format", ""], "--source-format: Its value is empty"),
+    ],
+)
+def test_what_a_merge_would_pass_over_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], named: str
+) -> None:
+    """The last of two sources would be the only one, and an update with an empty condition one of all rows."""
+    monkeypatch.setattr("deltamerge.cli.merging.session", lambda *_: pytest.fail("Spark starts"))
+    create(tmp_path / "t")
+    for name in ("a.parquet", "b.parquet"):
+        (tmp_path / name).touch()
+    given = ["--source", f"{tmp_path}/a.parquet", "--target", f"{tmp_path}/t", "--on", "t.id = s.id", "--update-all"]
+    code, text = ended(capsys, monkeypatch, "merge", *given, *(option.format(tmp_path) for option in options))
+    assert (code, named in text) == (2, True), text
+
+
+def test_an_empty_source_is_not_the_folder_that_one_is_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deltamerge.cli.merging.session", lambda *_: pytest.fail("Spark starts"))
+    monkeypatch.chdir(tmp_path)
+    create(tmp_path / "t")
+    for command in ("merge", "preview"):
+        code, text = ended(capsys, monkeypatch, command, "--source", "", "--target", "t", "--key", "id", "--update-all")
+        assert (code, "--source: Its value is empty" in text) == (2, True)
+
+
+def test_options_that_can_be_repeated_and_flags_are_as_before(tmp_path: Path) -> None:
+    create(tmp_path, add("a"))
+    assert json.loads(shown("detail", str(tmp_path), "--json", "--json", "--storage-option", "a=1", "--storage-option", "b=2"))
+    assert "Usage" in shown("merge", "--source", "a", "--source", "b", "--help")
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (["read", "--version", "0", "--timestamp", "2026-01-01"], "--version / --timestamp"),
+        (["vacuum", "--retain", "nan"], "--retain: It is no number of hours"),
+        (["vacuum", "--retain", "inf"], "--retain: It is no number of hours"),
+    ],
+)
+def test_values_that_can_not_be_are_refused_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str], named: str
+) -> None:
+    monkeypatch.setattr("deltamerge.cli.merging.session", lambda *_: pytest.fail("Spark starts"))
+    create(tmp_path)
+    code, text = ended(capsys, monkeypatch, command[0], str(tmp_path), *command[1:])
+    assert (code, named in text) == (2, True), text
 
 
 def test_ctrl_c_before_the_command_line_is_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,6 +82,7 @@ def test_the_condition() -> None:
 def test_pairs() -> None:
     assert pairs_of(["a = t.x = 1", "b=2"], "--update") == {"a": "t.x = 1", "b": "2"}
     assert pairs_of(None, "--update") == {}
+    assert pairs_of(["sep=\t", "nullValue="], "--source-option", as_it_is=True) == {"sep": "\t", "nullValue": ""}
     for wrong in (["a"], ["=1"], ["a="], ["a=1", "a=2"]):
         with pytest.raises(typer.BadParameter):
             pairs_of(wrong, "--update")
