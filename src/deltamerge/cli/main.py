@@ -16,7 +16,7 @@ from deltamerge._version import __version__
 from deltamerge.cli.demo import run_demo
 from deltamerge.cli.merging import merge, preview, read, sql
 from deltamerge.cli.options import FLAG
-from deltamerge.cli.output import console, say
+from deltamerge.cli.output import NOT_SHOWN, NotShownError, console, say
 from deltamerge.cli.render import error_text
 from deltamerge.cli.upkeep import convert, detail, history, optimize, restore, vacuum
 from deltamerge.errors import CommitStateUnknownError, DeltaMergeError
@@ -24,7 +24,7 @@ from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.jobs import read_failure
 
 # The statuses with which the program ends, as docs/command-line.md lists them; 2 is typer's for options that can't be.
-FAILED, CONFLICT, UNKNOWN, STOPPED = 1, 3, 4, 130
+FAILED, CONFLICT, UNKNOWN, STOPPED = 1, 3, 4, 130  # and NOT_SHOWN
 _TRACEBACK = "DELTAMERGE_TRACEBACK"
 
 
@@ -129,6 +129,8 @@ def main() -> None:
 def _status(error: DeltaMergeError) -> int:
     if isinstance(error, CommitStateUnknownError):
         return UNKNOWN
+    if isinstance(error, NotShownError):
+        return NOT_SHOWN
     return CONFLICT if error.retryable else FAILED
 
 

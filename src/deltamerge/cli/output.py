@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import typer
 from rich.console import Console
 
 from deltamerge.cli.render import rendered
 from deltamerge.display.data import json_text
 from deltamerge.display.views import Page, View
+from deltamerge.errors import DeltaMergeError
 
+# The status of a command that is done, and whose result nobody can read: a commit may have been made.
+NOT_SHOWN = 5
 # Columns of an output that goes to a file or a pipe, where nothing says how wide it may be.
 _WIDE = 200
+
+
+class NotShownError(DeltaMergeError):
+    """A command is done, but its result can't be written."""
+
+
+class _Screen(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - what rich has caught, and would end the program for
 
 
 def console(stderr: bool = False) -> Console:
     """A terminal as wide as it is; a file has wide lines and no colours."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else _WIDE, highlight=False)
+    return _Screen(stderr=stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else _WIDE, highlight=False)
 
 
 def show(view: Callable[[], View | Page], data: Callable[[], Any], as_json: bool) -> None:
-    """Print a result: `data` as JSON, or else `view`."""
-    if as_json:
-        sys.stdout.write(json_text(data()) + "\n")
-    else:
-        console().print(rendered(view()))
+    """Print a result: `data` as JSON, or else `view`. Raises NotShownError; silently ends where nobody reads any more."""
+    text, page = (f"{json_text(data())}\n", None) if as_json else ("", rendered(view()))
+    try:
+        sys.stdout.write(text) if page is None else console().print(page)
+        sys.stdout.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError), open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what is left would be written when Python ends
+        if isinstance(error, BrokenPipeError):
+            raise typer.Exit(NOT_SHOWN) from error
+        raise NotShownError(
+            "DELTAMERGE_NOT_SHOWN",
+            f"The command is done, but its result can't be written: {error.strerror}.",
+            hint="`deltamerge history` shows what was committed.",
+        ) from error
 
 
 def say(text: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import deltamerge_command
 from tests.unit.cli.test_commands import ended, shown
+from tests.unit.cli.test_program import START
 from tests.unit.log.building import add, create
 
 
@@ -72,6 +75,30 @@ def test_values_that_can_not_be_are_refused_before_spark_starts(
     create(tmp_path)
     code, text = ended(capsys, monkeypatch, command[0], str(tmp_path), *command[1:])
     assert (code, named in text) == (2, True), text
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_result_that_nobody_reads_is_no_failure_of_the_command(tmp_path: Path, options: list[str]) -> None:
+    """A script must not run a merge again that is committed: 1 would say that it is not."""
+    create(tmp_path, add("a"))
+    command = [*START, "restore", str(tmp_path), "--version", "0", *options]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (5, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_result_that_can_not_be_written_is_told(tmp_path: Path, options: list[str]) -> None:
+    create(tmp_path, add("a"))
+    with open("/dev/full", "w") as full:
+        command = [*START, "detail", str(tmp_path), *options]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 5
+    assert done.stderr.startswith("DELTAMERGE_NOT_SHOWN: The command is done, but its result can't be written: No space left")
+    assert done.stderr.count("\n") == 2
 
 
 def test_ctrl_c_before_the_command_line_is_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
