@@ -8,12 +8,14 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -22,6 +24,8 @@ from deltamerge.spark.pyspark.older import IS_OLDER
 
 _JAVAS = "8, 11 or 17" if IS_OLDER else "17 or 21"
 _JAVA_HINT = f"Install Java {_JAVAS} (for example Eclipse Temurin) and put it on PATH or set JAVA_HOME."
+_NOISE = ("Picked up ", "WARNING: ", "Using Spark's default log4j", "\t", "Setting default log level")  # of Java's first words
+_MOST_SAID = 10_000
 _PORT = 15002  # of a Connect server whose address has none
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -132,14 +136,36 @@ def _reach(remote: str) -> None:
 
 @contextlib.contextmanager
 def _quiet_start(says_so: bool) -> Iterator[None]:
-    """Spark's launcher writes to standard error before any log setting holds; keep that off the screen."""
-    saved = os.dup(2)
-    with open(os.devnull, "w") as nowhere, open(saved, "w", closefd=False) as screen:
-        os.dup2(nowhere.fileno(), 2)
+    """Spark's launcher and its Java write before any log setting holds: keep that off the screen, and out of results.
+
+    Raises DeltaMergeError with what Java said where it does not start.
+    """
+    sys.stdout.flush()
+    saved = {number: os.dup(number) for number in (1, 2)}
+    with tempfile.TemporaryFile() as said, open(saved[2], "w", closefd=False) as screen:
+        for number in saved:
+            os.dup2(said.fileno(), number)
         try:
             terminal = Console(file=screen)
             with terminal.status("starting Spark") if says_so and terminal.is_terminal else contextlib.nullcontext():
                 yield
+        except PySparkException as error:
+            if not str(error).startswith("[JAVA_GATEWAY_EXITED]"):
+                raise
+            said.seek(0)
+            raise _not_started(said.read(_MOST_SAID).decode(errors="replace")) from error
         finally:
-            os.dup2(saved, 2)
-            os.close(saved)
+            for number, was in saved.items():
+                os.dup2(was, number)
+                os.close(was)
+
+
+def _not_started(said: str) -> DeltaMergeError:
+    """What keeps Java from starting, in its first words about it."""
+    lines = [line.strip() for line in said.splitlines() if not line.startswith(_NOISE)]
+    why = "; ".join([line for line in lines if line][:2]) or "it says nothing about why"
+    return DeltaMergeError(
+        "DELTAMERGE_SPARK_NOT_STARTED",
+        f"Spark's Java did not start: {why}",
+        hint="Check --conf, and in the environment JAVA_HOME, JAVA_TOOL_OPTIONS, SPARK_HOME and PYSPARK_SUBMIT_ARGS.",
+    )

@@ -9,8 +9,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
 import deltamerge_command
+from deltamerge.cli.session import _quiet_start
+from deltamerge.errors import DeltaMergeError
 from tests.unit.cli.test_commands import ended, shown
 from tests.unit.cli.test_program import START
 from tests.unit.log.building import add, create
@@ -111,3 +114,25 @@ def test_ctrl_c_before_the_command_line_is_there(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SystemExit) as caught:
         deltamerge_command.main()
     assert (caught.value.code, capsys.readouterr().err) == (130, "Stopped.\n")
+
+
+def test_what_java_says_while_spark_starts_is_on_no_screen_and_in_no_result(capfd: pytest.CaptureFixture[str]) -> None:
+    with _quiet_start(says_so=False):
+        subprocess.run(["sh", "-c", "echo a warning of Java; echo and another >&2"], check=True)
+    subprocess.run(["sh", "-c", "echo a result"], check=True)
+    assert capfd.readouterr() == ("a result\n", "")
+
+
+def test_a_java_that_does_not_start_is_heard(capfd: pytest.CaptureFixture[str]) -> None:
+    said = "Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nInvalid maximum heap size: -Xmx8x\nError: Could not create it.\n"
+
+    def started() -> None:
+        with _quiet_start(says_so=False):
+            os.write(2, said.encode())
+            raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    with pytest.raises(
+        DeltaMergeError, match=r"DELTAMERGE_SPARK_NOT_STARTED\] Spark.s Java did not start: Invalid maximum heap size"
+    ):
+        started()
+    assert capfd.readouterr() == ("", "")
