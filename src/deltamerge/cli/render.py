@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Branches
 
-from deltamerge.display.views import Bars, Grid, Node, Page, Pairs, Tree, View, grid_of
+from deltamerge.display.views import Bars, Grid, Node, Page, Pairs, Tree, View, grid_of, seen
 from deltamerge.errors import DeltaMergeError
 from deltamerge.protocol.values.plain import plain_rows
 
@@ -27,8 +27,8 @@ _TERMS = {
 
 def error_text(error: DeltaMergeError) -> Text:
     """An error: condition, cause, hint."""
-    text = Text.assemble((f"{error.condition}: ", "bold red"), error.detail)
-    hint = _hint(error)
+    text = Text.assemble((f"{error.condition}: ", "bold red"), seen(error.detail, but="\n\t"))
+    hint = seen(_hint(error), but="\n\t")
     return text.append(f"\nHint: {hint}", style="green") if hint else text
 
 
@@ -68,7 +68,7 @@ def _missing_hint(place: str) -> str:
 def rendered(view: View | Page) -> RenderableType:
     """A view on a terminal."""
     if isinstance(view, Page):
-        head = Text.assemble((f"{view.heading} ", "bold"), view.line) if view.heading else Text(view.line)
+        head = Text.assemble((f"{seen(view.heading)} ", "bold"), seen(view.line)) if view.heading else _text(view.line)
         parts: list[RenderableType] = [head]
         for part in view.views:
             parts += [Text(), rendered(part)]
@@ -82,12 +82,12 @@ def rendered(view: View | Page) -> RenderableType:
 
 def _grid(view: Grid) -> RenderableType:
     if not view.columns:
-        return Text(view.title, style="bold")
+        return _text(view.title, "bold")
     table = Table(header_style="cyan")
     for name in view.columns:
-        table.add_column(Text(name), justify="right" if name in view.numeric else "left", overflow="fold")
+        table.add_column(_text(name), justify="right" if name in view.numeric else "left", overflow="fold")
     for row in view.rows:
-        table.add_row(*[Text(cell.text, "bold yellow" if cell.marked else "") for cell in row])
+        table.add_row(*[_text(cell.text, "bold yellow" if cell.marked else "") for cell in row])
     return _titled(view.title, table, view.note)
 
 
@@ -96,7 +96,11 @@ def _pairs(view: Pairs) -> RenderableType:
     table.add_column(style="cyan")
     table.add_column(overflow="fold")
     for name, value in view.pairs:
-        table.add_row(Text(name), Text(value))
+def _text(text: str, style: str = "") -> Text:
+    return Text(seen(text), style)
+
+
+        table.add_row(_text(name), _text(value))
     return _titled(view.title, table)
 
 
@@ -108,20 +112,20 @@ def _bars(view: Bars) -> RenderableType:
     table.add_column("")
     for bar in view.bars:
         length = round(_BAR * bar.share) or (1 if bar.share else 0)
-        table.add_row(Text(bar.name), *map(Text, bar.texts), Text("\N{FULL BLOCK}" * length, "magenta"))
+        table.add_row(_text(bar.name), *map(_text, bar.texts), Text("\N{FULL BLOCK}" * length, "magenta"))
     return _titled(view.title, table)
 
 
 def _tree(view: Tree) -> Branches:
-    root = Branches(Text(view.title, "bold"), guide_style="dim")
+    root = Branches(_text(view.title, "bold"), guide_style="dim")
     for node in view.nodes:
         _grow(root, node)
     return root
 
 
 def _grow(branch: Branches, node: Node) -> None:
-    text = Text(node.text if node.chosen else f"no {node.text}", "" if node.chosen else "dim")
-    below = branch.add(text.append(f" \N{EM DASH} {node.why}", style="dim") if node.why else text)
+    text = _text(node.text if node.chosen else f"no {node.text}", "" if node.chosen else "dim")
+    below = branch.add(text.append(f" \N{EM DASH} {seen(node.why)}", style="dim") if node.why else text)
     for child in node.below:
         _grow(below, child)
 
@@ -132,7 +136,7 @@ def _plain(heads: bool = False) -> Table:
 
 def _titled(title: str, view: RenderableType, note: str = "") -> RenderableType:
     """A view below its title, which may be wider than the view."""
-    parts = [*([Text(title, "bold")] if title else []), view, *([Text(note, "dim")] if note else [])]
+    parts = [*([_text(title, "bold")] if title else []), view, *([_text(note, "dim")] if note else [])]
     return Group(*parts) if len(parts) > 1 else view
 
 

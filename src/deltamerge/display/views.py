@@ -87,9 +87,13 @@ class Page:
 
 def cut(text: str) -> str:
     """A text as it is shown: on one line, with signs in place of characters that can't be seen, and not too long."""
-    few = text[:MOST_CHARACTERS]
-    seen = "".join(char if char.isprintable() else "\N{OPEN BOX}" for char in few)
-    return seen if len(text) <= MOST_CHARACTERS else f"{seen[:-1]}\N{HORIZONTAL ELLIPSIS}"
+    few = seen(text[:MOST_CHARACTERS])
+    return few if len(text) <= MOST_CHARACTERS else f"{few[:-1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def seen(text: str, but: str = "") -> str:
+    """A text with signs in place of characters that can't be seen: a terminal might obey them."""
+    return "".join(char if char.isprintable() or char in but else "\N{OPEN BOX}" for char in text)
 
 
 def value_text(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import subprocess
@@ -10,9 +11,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
+from rich.console import Console
 
 import deltamerge_command
+from deltamerge.cli.render import error_text, rendered
 from deltamerge.cli.session import _quiet_start
+from deltamerge.display.views import Bar, Bars, Cell, Grid, Node, Page, Pairs, Tree
 from deltamerge.errors import DeltaMergeError
 from tests.unit.cli.test_commands import ended, shown
 from tests.unit.cli.test_program import START
@@ -136,3 +140,25 @@ def test_a_java_that_does_not_start_is_heard(capfd: pytest.CaptureFixture[str]) 
     ):
         started()
     assert capfd.readouterr() == ("", "")
+
+
+def test_names_and_errors_do_not_steer_a_terminal() -> None:
+    """A table's columns and properties are named by whoever made it."""
+    bad = "\x1b[2J\u202e"
+    page = Page(
+        bad,
+        bad,
+        (
+            Grid(bad, (bad,), ((Cell(bad),),), note=bad),
+            Pairs(bad, ((bad, bad),)),
+            Bars(bad, ("n",), (Bar(bad, 1.0, (bad,)),)),
+            Tree(bad, (Node(bad, bad, (Node(bad, chosen=False),)),)),
+        ),
+    )
+    printed = io.StringIO()
+    screen = Console(file=printed, width=200)
+    screen.print(rendered(page))
+    screen.print(error_text(DeltaMergeError("A_NAME", f"No column {bad}.\n== SQL ==", hint=bad)))
+    assert "\x1b" not in printed.getvalue()
+    assert "\u202e" not in printed.getvalue()
+    assert "\n== SQL ==\n" in printed.getvalue()
