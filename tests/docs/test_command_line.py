@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from deltamerge.cli import merging, upkeep
-from deltamerge.cli.main import app
+from deltamerge.cli.main import app, main
 from tests.docs.examples import PLACE, commands_of, run_page, same_output
 
 if TYPE_CHECKING:
@@ -84,6 +85,33 @@ def test_a_table_in_a_store(spark: SparkSession, tmp_path: Path, server: S3Serve
     server.client.upload_file(str(file), bucket, "plain/numbers.parquet")
     assert "Converted" in printed(f"deltamerge convert s3://{bucket}/plain {options}")
     assert "Restored as version" in printed(f"deltamerge restore {table} --version 0 {options}")
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_table_that_was_made_for_a_merge_that_failed_is_told(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "a.parquet")
+    options = ["--source", f"{tmp_path}/a.parquet", "--target", f"{tmp_path}/t", "--insert-all", "--create"]
+    for told in (True, False):  # only the first time it is made
+        found = CliRunner().invoke(app, ["merge", *options, "--key", "idd"])
+        assert "Cannot resolve" in str(found.exception)
+        assert (f"The table {tmp_path}/t was made, and has no rows" in found.stderr) is told
+    assert "2 inserted" in printed(f"deltamerge merge {' '.join(options)} --key id")
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_statement_without_a_result_prints_nothing(tmp_path: Path) -> None:
+    assert printed(f"deltamerge sql 'CREATE TABLE delta.`{tmp_path}/t` (id INT)'") == ""
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_path_that_the_shell_took_from_a_query_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark itself refuses a query, by an error of its own."""
+    monkeypatch.setattr(sys, "argv", ["deltamerge", "sql", "SELECT count(*) FROM delta."])
+    with pytest.raises(SystemExit):
+        main()
+    assert "single quotes" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("shared")

@@ -39,8 +39,9 @@ def run_demo(folder: Path, console: Console) -> None:
     path = folder.resolve() / "flights"
     shutil.rmtree(path, ignore_errors=True)
     console.print(Rule("deltamerge: a change batch into a year of flights"))
-    with console.status("Reading the flights and starting Spark"), _session() as spark:
-        flights = load_flights()
+    with console.status("Reading the flights"):
+        flights = load_flights()  # before Spark starts: the data may not be installed
+    with console.status("Starting Spark"), _session() as spark:
         _show_batch(flights, console)
         activate(spark)
         with console.status("Writing January to November as a Delta table partitioned by month"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -31,11 +33,13 @@ from deltamerge.commands.table.create import CreateTable, Creation, create_table
 from deltamerge.commands.table.definition import TableDefinition
 from deltamerge.display.shown import page_of
 from deltamerge.display.views import Page
-from deltamerge.errors import DeltaMergeError
+from deltamerge.errors import CommitStateUnknownError, DeltaMergeError
 from deltamerge.log.replay.table import DeltaLog, open_log
+from deltamerge.merge.report import MergeReport
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.spark.pyspark.older import arrow_rows
 from deltamerge.spark.pyspark.plain import plain_sql
+from deltamerge.spark.session.jobs import read_failure
 from deltamerge.spark.session.running import described, operation
 from deltamerge.spark.session.schema import table_schema
 from deltamerge.tables import DeltaTable
@@ -153,20 +157,22 @@ def merge(
         log.snapshot()  # what can't be merged into is told before Spark starts
     with session(remote, settings) as spark:
         rows = files.frame(spark, storage)
-        if create and not log.exists():
+        is_made = create and not log.exists()
+        if is_made:
             _create(spark, log, rows)
-        builder = clauses.on(
-            DeltaTable.forPath(spark, log.store.url, storage or None).alias("t").merge(rows.alias("s"), condition)
+        with _telling(target) if is_made else contextlib.nullcontext():
+            builder = clauses.on(
+                DeltaTable.forPath(spark, log.store.url, storage or None).alias("t").merge(rows.alias("s"), condition)
+            )
+            builder = builder.withSchemaEvolution() if schema_evolution else builder
+            builder = builder.keepLatest(keep_latest, key) if keep_latest else builder
+            builder = builder.skipUnchanged() if skip_unchanged else builder
+            done = builder.preview() if preview else builder.run()
+        show(
+            lambda: Page("", done.line()) if isinstance(done, MergeReport) and not verbose else page_of(done),
+            done.to_dict,
+            as_json,
         )
-        builder = builder.withSchemaEvolution() if schema_evolution else builder
-        builder = builder.keepLatest(keep_latest, key) if keep_latest else builder
-        builder = builder.skipUnchanged() if skip_unchanged else builder
-        if preview:
-            previewed = builder.preview()
-            show(lambda: page_of(previewed), previewed.to_dict, as_json)
-        else:
-            report = builder.run()
-            show(lambda: page_of(report) if verbose else Page("", report.line()), report.to_dict, as_json)
 
 
 def preview(**given: Any) -> None:
@@ -201,10 +207,12 @@ def sql(
     with session(remote, pairs_of(conf, "--conf")) as spark:
         try:
             _show_rows(deltamerge.sql(spark, text), limit, as_json)
-        except DeltaMergeError as error:
-            if _CUT.search(text):
-                error.hint = _QUOTES
-            raise
+        except Exception as error:
+            found = error if isinstance(error, DeltaMergeError) else read_failure(error)
+            if not _CUT.search(text) or not isinstance(found, DeltaMergeError):
+                raise
+            found.hint = _QUOTES
+            raise found from error
 
 
 def read(
@@ -222,6 +230,8 @@ def read(
     storage_option: StorageOption = None,
 ) -> None:
     """Show rows of a Delta table."""
+    if version is not None and timestamp is not None:
+        raise typer.BadParameter("Only one of the two can be.", param_hint="--version / --timestamp")
     storage = pairs_of(storage_option, "--storage-option")
     log = open_log(table, storage)
     log.snapshot()
@@ -230,8 +240,18 @@ def read(
         frame = frame if where is None else frame.where(where)
         _show_rows(frame if columns is None else _selected(spark, columns, frame), limit, as_json)
 
-    if version is not None and timestamp is not None:
-        raise typer.BadParameter("Only one of the two can be.", param_hint="--version / --timestamp")
+
+@contextlib.contextmanager
+def _telling(target: str) -> Iterator[None]:
+    """Tell that a table is there, although the merge for which it was made has failed."""
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except Exception:
+        say(f"The table {target} was made, and has no rows: the merge failed.")
+        raise
+
 
 def _create(spark: Any, log: DeltaLog, rows: Any) -> None:
     definition = TableDefinition(table_schema(rows.schema))
@@ -248,6 +268,8 @@ def _show_rows(frame: Any, limit: int, as_json: bool) -> None:
     spark = frame.sparkSession
     with operation(spark, "query", ""), described(spark, "deltamerge: show rows"):
         found: pa.Table = arrow_rows(frame.limit(limit + 1))
+    if not found.num_columns and not as_json:
+        return  # a statement without a result, such as CREATE TABLE
     rows = found.slice(0, limit)
     show(lambda: rows_view("", rows), lambda: plain_rows(rows), as_json)
     if found.num_rows > limit:

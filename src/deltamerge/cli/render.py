@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,6 +37,21 @@ def _hint(error: DeltaMergeError) -> str:
     """What to do about an error, in the terms of the command line."""
     if error.condition == "DELTA_MISSING_DELTA_TABLE":
         return _missing_hint(str(error.parameters.get("tableName", "")))
+    if error.condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
+        return (
+            "Rename the columns, or make the table beforehand, with a property that allows such names: "
+            "deltamerge sql 'CREATE TABLE delta.`/data/t` (`a name` STRING) "
+            'TBLPROPERTIES ("delta.columnMapping.mode" = "name")\''
+        )
+    if re.search(r"No FileSystem for scheme|FileSystem not found", error.detail):
+        return (
+            "Spark reads the files of --source itself, and has no connector for this store. Copy them to this machine, "
+            "or add the connector by --conf spark.jars.packages=.., for S3 hadoop-aws in the version of Spark's Hadoop."
+        )
+    if error.detail.startswith("Unable to infer schema for "):
+        return "In --source there is no file of its format, or none that says its columns."
+    if error.condition == "DELTA_EMPTY_DIRECTORY":
+        return "Name a folder in which Parquet files are. `deltamerge merge --create` makes a table of one file."
     if error.condition == "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT":
         return "If nothing writes or reads older versions, add --no-check-retention."
     if error.condition == "DELTAMERGE_STORAGE_REFUSED" and error.hint and "storage_options" in error.hint:
@@ -80,6 +96,10 @@ def rendered(view: View | Page) -> RenderableType:
     return _bars(view) if isinstance(view, Bars) else _tree(view)
 
 
+def _text(text: str, style: str = "") -> Text:
+    return Text(seen(text), style)
+
+
 def _grid(view: Grid) -> RenderableType:
     if not view.columns:
         return _text(view.title, "bold")
@@ -96,10 +116,6 @@ def _pairs(view: Pairs) -> RenderableType:
     table.add_column(style="cyan")
     table.add_column(overflow="fold")
     for name, value in view.pairs:
-def _text(text: str, style: str = "") -> Text:
-    return Text(seen(text), style)
-
-
         table.add_row(_text(name), _text(value))
     return _titled(view.title, table)
 

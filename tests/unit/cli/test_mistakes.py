@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import json
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkRuntimeError
 from rich.console import Console
+from typer.testing import CliRunner
 
 import deltamerge_command
+from deltamerge.cli import demo
+from deltamerge.cli.main import app
 from deltamerge.cli.render import error_text, rendered
 from deltamerge.cli.session import _quiet_start
 from deltamerge.display.views import Bar, Bars, Cell, Grid, Node, Page, Pairs, Tree
@@ -162,3 +166,36 @@ def test_names_and_errors_do_not_steer_a_terminal() -> None:
     assert "\x1b" not in printed.getvalue()
     assert "\u202e" not in printed.getvalue()
     assert "\n== SQL ==\n" in printed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ('No FileSystem for scheme "s3"', "spark.jars.packages"),
+        ("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", "spark.jars.packages"),
+        ("Unable to infer schema for Parquet. It must be specified manually.", "In --source there is no file"),
+    ],
+)
+def test_a_source_that_spark_can_not_read_is_told(detail: str, said: str) -> None:
+    assert said in error_text(DeltaMergeError("DELTAMERGE_JOB_FAILED", detail)).plain
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "deltamerge sql 'CREATE TABLE delta.`/data/t`"),
+        ("DELTA_EMPTY_DIRECTORY", "`deltamerge merge --create`"),
+    ],
+)
+def test_hints_are_about_the_command_that_failed(condition: str, said: str) -> None:
+    assert said in error_text(DeltaMergeError(condition, "It is wrong.", hint="CREATE TABLE, or DeltaTable.create.")).plain
+
+
+def test_the_demo_s_missing_data_is_told_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise DeltaMergeError("DELTAMERGE_NO_DEMO_DATA", "Not installed.")
+
+    monkeypatch.setattr(demo, "load_flights", missing)
+    monkeypatch.setattr(demo, "_session", lambda: contextlib.nullcontext(pytest.fail("Spark starts")))
+    found = CliRunner().invoke(app, ["demo", str(tmp_path)])
+    assert "DELTAMERGE_NO_DEMO_DATA" in str(found.exception)
