@@ -137,7 +137,7 @@ def test_a_java_that_does_not_start_is_heard(capfd: pytest.CaptureFixture[str]) 
     def started() -> None:
         with _quiet_start(says_so=False):
             os.write(2, said.encode())
-            raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+            raise PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited.")
 
     with pytest.raises(
         DeltaMergeError, match=r"DELTAMERGE_SPARK_NOT_STARTED\] Spark.s Java did not start: Invalid maximum heap size"
