@@ -111,11 +111,12 @@ def grid_of(
     columns: Sequence[str],
     numeric: Sequence[str] = (),
     most_rows: int | None = None,
+    thing: str = "row",
 ) -> Grid:
-    """Rows as a table; of many columns and rows only the first are shown, and the note says how many there are more."""
+    """Rows as a table, each of which is a `thing`; of many only the first are shown, and the note says how many are left out."""
     shown = tuple(columns[:MOST_COLUMNS])
     cells = tuple(tuple(Cell(value_text(row.get(name))) for name in shown) for row in rows[:most_rows])
-    left = ((len(columns) - len(shown), "column"), (len(rows) - len(cells), "row"))
+    left = ((len(columns) - len(shown), "column"), (len(rows) - len(cells), thing))
     note = " ".join(f"{counted(number, f'more {thing}')}." for number, thing in left if number)
     return Grid(title, shown, cells, frozenset(numeric) & set(shown), note)
 

@@ -9,18 +9,22 @@ import json
 import pickle
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deltamerge.commands.table.describe import detail_page, history_table, history_view
 from deltamerge.display.data import json_text
 from deltamerge.display.html import MOST_BYTES, html_of
 from deltamerge.display.shown import Explanation
 from deltamerge.display.text import text_of
 from deltamerge.display.views import Bar, Bars, Cell, Grid, Node, Page, Pairs, Tree, grid_of, size_text, time_text, value_text
+from deltamerge.log.replay.table import open_log
 from deltamerge.merge.plan.prune import FunnelStep
 from deltamerge.merge.report import MergeReport
 from deltamerge.merge.views import sample_view
+from tests.unit.log.building import add, commit, create, info
 
 HOSTILE = """<script>alert("x")</script><img src=x onerror='y'>&amp;\u202e\x00"""
 VOID = ("img", "br")
@@ -115,6 +119,16 @@ def test_what_is_left_out_is_told() -> None:
     assert "More is not shown here." in html_of(
         Page("", "", tuple(grid_of("", [{"a": "&" * 999}] * 90, ["a"]) for _ in range(9)))
     )
+
+
+def test_what_is_left_out_of_a_table_has_its_name(tmp_path: Path) -> None:
+    create(tmp_path, add("a"))
+    commit(tmp_path, 1, info(operation="MERGE"), add("b"))
+    log = open_log(str(tmp_path))
+    _, columns = detail_page(log.snapshot(), 1).views
+    assert isinstance(columns, Grid)
+    assert re.fullmatch(r"\d+ more columns?\.", columns.note)
+    assert history_view(history_table(log), 1).note == "1 more commit."
 
 
 def test_changed_values_are_marked_and_keys_come_along() -> None:

@@ -116,7 +116,7 @@ def detail_page(snapshot: Snapshot, most_columns: int | None = None) -> Page:
         {"column": field.name, "type": str(field.type), "nullable": "yes" if field.nullable else "no"}
         for field in snapshot.schema
     ]
-    schema = grid_of(counted(len(columns), "column"), columns, ("column", "type", "nullable"), most_rows=most_columns)
+    schema = grid_of(counted(len(columns), "column"), columns, ("column", "type", "nullable"), (), most_columns, "column")
     return Page("Table", row["location"], (Pairs("", pairs), schema))
 
 
@@ -138,7 +138,7 @@ def history_view(history: pa.Table, most_rows: int | None = None) -> Grid:
         for row in history.to_pylist()
     ]
     columns = ("version", "time (UTC)", "operation", *_COUNTS, "by")
-    return grid_of("History", rows, columns, ("version", *_COUNTS), most_rows)
+    return grid_of("History", rows, columns, ("version", *_COUNTS), most_rows, "commit")
 
 
 def changed_rows(commit: Mapping[str, Any]) -> dict[str, int | None]:
