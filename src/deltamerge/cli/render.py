@@ -55,7 +55,10 @@ def _hint(error: DeltaMergeError) -> str:
     if error.condition == "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT":
         return "If nothing writes or reads older versions, add --no-check-retention."
     if error.condition == "DELTAMERGE_STORAGE_REFUSED" and error.hint and "storage_options" in error.hint:
-        return "No credentials were found: give them by --storage-option, or by AWS_*, AZURE_* or GOOGLE_* in the environment."
+        return (
+            "No credentials were found: give them by --storage-option, which sql has not, "
+            "or by AWS_*, AZURE_* or GOOGLE_* in the environment."
+        )
     if "Parquet type: INT64 (TIMESTAMP(NANOS" in error.detail:
         return (
             "Spark reads no times in nanoseconds, which pandas and PyArrow write. Write them in microseconds: "

@@ -256,7 +256,7 @@ def test_a_store_without_credentials_is_told_the_option(
 
     monkeypatch.setattr("deltamerge.cli.upkeep.open_log", fails)
     _, text = ended(capsys, monkeypatch, "history", "s3://b/t")
-    assert "--storage-option" in text
+    assert "--storage-option, which sql has not" in text
     assert "Spark" not in text
 
 
