@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -18,18 +19,20 @@ from deltamerge.cli.options import (
     Version,
     pairs_of,
 )
-from deltamerge.cli.output import show
+from deltamerge.cli.output import console, show
 from deltamerge.cli.session import NoSpark, session
 from deltamerge.commands.layout.restore import restore_table
 from deltamerge.commands.layout.vacuum import CHECKED, VacuumRequest, vacuum_table
 from deltamerge.commands.table.convert import Convert, convert_table
 from deltamerge.commands.table.describe import changed_rows, detail_page, detail_table, history_table, history_view
-from deltamerge.display.views import Pairs, counted, grid_of, size_text
+from deltamerge.display.views import Grid, Pairs, counted, grid_of, size_text
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.table import DeltaLog, open_log
 from deltamerge.spark.pyspark.older import arrow_rows
 from deltamerge.tables import DeltaTable
 from deltamerge.tables.arguments import partition_schema
+
+_WIDTH = 117  # of a history with the writer of each commit
 
 
 def _opened(table: str, storage_option: list[str] | None) -> DeltaLog:
@@ -44,7 +47,14 @@ def history(
 ) -> None:
     """Show a table's commits, newest first, with the rows that each inserted, updated and deleted."""
     found = history_table(_opened(table, storage_option), limit)
-    show(lambda: history_view(found), lambda: [_commit(row) for row in found.to_pylist()], as_json)
+    show(lambda: _as_wide(history_view(found), console().width), lambda: [_commit(row) for row in found.to_pylist()], as_json)
+
+
+def _as_wide(view: Grid, width: int) -> Grid:
+    """A history, whose last column is left out where it would break each commit into several lines."""
+    if width >= _WIDTH:
+        return view
+    return replace(view, columns=view.columns[:-1], rows=tuple(row[:-1] for row in view.rows))
 
 
 def _commit(row: Mapping[str, Any]) -> dict[str, Any]:

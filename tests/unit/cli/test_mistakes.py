@@ -24,7 +24,7 @@ from deltamerge.display.views import Bar, Bars, Cell, Grid, Node, Page, Pairs, T
 from deltamerge.errors import DeltaMergeError
 from tests.unit.cli.test_commands import ended, shown
 from tests.unit.cli.test_program import START
-from tests.unit.log.building import add, create
+from tests.unit.log.building import add, commit, create, info
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,15 @@ def test_an_empty_source_is_not_the_folder_that_one_is_in(
     for command in ("merge", "preview"):
         code, text = ended(capsys, monkeypatch, command, "--source", "", "--target", "t", "--key", "id", "--update-all")
         assert (code, "--source: Its value is empty" in text) == (2, True)
+
+
+@pytest.mark.parametrize(("width", "has_writer"), [("80", False), ("117", True)])
+def test_a_commit_of_a_history_is_one_line_of_a_terminal(tmp_path: Path, width: str, has_writer: bool) -> None:
+    create(tmp_path, add("a"))
+    commit(tmp_path, 1, info(operation="CREATE TABLE", engineInfo="Apache-Spark/4.3.0 deltamerge/0.1.0"), add("b"))
+    found = CliRunner().invoke(app, ["history", str(tmp_path), "--limit", "1"], env={"COLUMNS": width}).output.splitlines()
+    assert len(found) == len(["title", "frame", "heads", "frame", "commit", "frame"])
+    assert ("deltamerge/0.1.0" in found[4]) is has_writer
 
 
 def test_options_that_can_be_repeated_and_flags_are_as_before(tmp_path: Path) -> None:
