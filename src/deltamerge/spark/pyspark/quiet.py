@@ -20,7 +20,15 @@ class _UnlessQuiet(logging.Filter):
         return not _QUIET.get()
 
 
+class _UnlessStopped(logging.Filter):
+    """Py4J logs with a traceback that Ctrl-C has broken into a call of Java, and raises it then."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (_QUIET.get() and str(record.msg).startswith("KeyboardInterrupt while sending command"))
+
+
 _FILTER = _UnlessQuiet()
+_STOPPED = _UnlessStopped()
 
 
 @contextlib.contextmanager
@@ -36,6 +44,7 @@ def quietly() -> Iterator[None]:
 
 def _install() -> None:
     """Give PySpark's loggers the filter. A PySpark without them logs nothing, or elsewhere: then it stays as it is."""
+    logging.getLogger().addFilter(_STOPPED)
     try:
         from pyspark.logger import PySparkLogger
 

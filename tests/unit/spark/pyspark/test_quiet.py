@@ -71,6 +71,16 @@ def test_the_loggers_are_pysparks_whoever_asks_for_them_first() -> None:
     assert all(len(logging.getLogger(name).filters) == 1 for name in NAMES)
 
 
+def test_ctrl_c_in_a_call_of_java_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It is raised, too: the program says what became of the table, and no traceback stands above it."""
+    said = "KeyboardInterrupt while sending command."  # by py4j, on the root logger
+    with quietly():
+        logging.getLogger().error(said)
+        logging.getLogger().error("another")
+    logging.getLogger().error(said)
+    assert caplog.messages == ["another", said]
+
+
 def test_without_such_loggers_what_is_within_runs() -> None:
     ran = []
     with patch.object(PySparkLogger, "getLogger", side_effect=RuntimeError), quietly():
