@@ -8,11 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import sqlglot
 import typer
+from sqlglot import exp
 
 import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.spark.pyspark.plain import plain_reader
+from deltamerge.spark.sql.plain import DIALECT
+from deltamerge.spark.sql.text import keyword_at, tokens_of
 from deltamerge.tables import DeltaMergeBuilder
 
 # How files are read whose names end so, and with which of Spark's options.
@@ -104,6 +108,10 @@ class Clauses:
         for condition, actions in needs.items():
             if getattr(self, condition) and not any(getattr(self, name) for name in actions):
                 raise typer.BadParameter(f"It needs {' or '.join(map(_option, actions))}.", param_hint=_option(condition))
+        for name, given in vars(self).items():
+            texts = given.values() if isinstance(given, Mapping) else [given] if isinstance(given, str) else []
+            for text in texts:
+                check_whole(text, _option(name))
         if not any(getattr(self, name) for name in vars(self)):
             raise typer.BadParameter(
                 "Say what to do with matched or unmatched rows, for example --update-all --insert-all.", param_hint="clauses"
@@ -128,11 +136,29 @@ class Clauses:
         return builder.whenNotMatchedBySourceDelete() if self.delete_by_source else builder
 
 
+def check_whole(text: str, option: str) -> None:
+    """Raise typer.BadParameter for an expression that ends in AND, OR or NOT, or in a word for which Spark takes a name.
+
+    A shell makes one of `.. AND $REST` with a variable that is not set, and Spark would leave the AND out.
+    """
+    tokens = tokens_of(text) or []
+    last = keyword_at(tokens, len(tokens) - 1)
+    if last in ("AND", "OR", "NOT"):
+        raise typer.BadParameter(f"{text!r} ends with {last}.", param_hint=option)
+    try:
+        tree = sqlglot.parse_one(text, dialect=DIALECT)
+    except Exception:  # what sqlglot can't read, Spark may
+        return
+    if isinstance(tree, exp.Alias):
+        raise typer.BadParameter(f"{text!r} ends with a name, {tree.alias}: an operator is missing before it.", param_hint=option)
+
+
 def condition_of(on: str | None, keys: Sequence[str]) -> str:
     """The search condition: as it is given, or equality of key columns. Raises typer.BadParameter unless it is one of the two."""
     if (on is None) == (not keys):
         raise typer.BadParameter("Say by which rows match, one of the two.", param_hint="--on / --key")
     if on is not None:
+        check_whole(on, "--on")
         return on
     quoted = ["`" + key.replace("`", "``") + "`" for key in keys]
     return " AND ".join(f"t.{key} = s.{key}" for key in quoted)

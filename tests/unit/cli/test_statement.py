@@ -79,6 +79,36 @@ def test_the_condition() -> None:
             condition_of(on, keys)
 
 
+@pytest.mark.parametrize("text", ["t.id = s.id AND", "t.id = s.id or /* more */", "NOT", "t.id = s.id day"])
+def test_an_expression_that_is_cut_off_is_refused(text: str) -> None:
+    """Spark takes the last word for a name, and the rest for the expression."""
+    with pytest.raises(typer.BadParameter, match="ends with"):
+        condition_of(text, ())
+    for options in ({"delete_when": text}, {"update": {"n": text}}, {"insert_all": True, "insert_when": text}):
+        with pytest.raises(typer.BadParameter, match="ends with"):
+            Clauses(**options).check()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t.id = s.id AND s.not",
+        "t.id = s.`or`",
+        "s.n BETWEEN 1 AND 2",
+        "s.v:a.b = 'x' COLLATE UTF8_LCASE",
+        "exists(s.a, x -> x > 1) AND s.d > date'2026-01-01'",
+        "s.v = 'AND'",
+        "s.n IS NOT NULL -- and more",
+        "DEFAULT",
+        "CASE WHEN s.n > 1 THEN s.n END",
+        "s.t + INTERVAL 1 DAY",
+    ],
+)
+def test_whole_expressions_are_taken(text: str) -> None:
+    assert condition_of(text, ()) == text
+    Clauses(update={"n": text}).check()
+
+
 def test_pairs() -> None:
     assert pairs_of(["a = t.x = 1", "b=2"], "--update") == {"a": "t.x = 1", "b": "2"}
     assert pairs_of(None, "--update") == {}
