@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as RustTable
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql import SparkSession
 
 import deltamerge
@@ -49,13 +49,25 @@ def by_delta_spark(spark: SparkSession, path: Path, branch: int, rows: pa.Table)
 
 
 def by_delta_rs(_: SparkSession, path: Path, branch: int, rows: pa.Table) -> None:
-    merge = RustTable(str(path)).merge(rows, TARGET.format(branch=branch), source_alias="s", target_alias="t")
+    time.sleep(0.1)  # it would win each race
+    merge = opened(path).merge(rows, TARGET.format(branch=branch), source_alias="s", target_alias="t")
     merge.when_matched_update({"amount": "t.amount + s.amount"}).execute()
+
+
+def opened(path: Path) -> RustTable:
+    """The table in delta-rs, which fails where its listing shows the checksum file of a version and not yet the commit."""
+    for _ in range(100):
+        try:
+            return RustTable(str(path))
+        except DeltaError as error:
+            if "is newer than log segment version" not in str(error):
+                raise
+    raise AssertionError(f"delta-rs can't open {path}")
 
 
 WRITERS: dict[str, tuple[Transfer, int]] = {
     "deltamerge": (by_deltamerge, 3),
-    "delta-spark": (by_delta_spark, 2),
+    "delta-spark": (by_delta_spark, 3),
     "delta-rs": (by_delta_rs, 2),
 }
 
@@ -102,7 +114,7 @@ def totals(path: Path, until: float) -> int:
     """How often the table was read, each time with the same total."""
     count = 0
     while time.monotonic() < until:
-        rows = RustTable(str(path)).to_pyarrow_table()
+        rows = opened(path).to_pyarrow_table()
         assert (rows.num_rows, sum(rows["amount"].to_pylist())) == (BRANCHES * ACCOUNTS, START * BRANCHES * ACCOUNTS)
         count += 1
     return count
@@ -133,9 +145,10 @@ def test_three_engines_lose_and_make_no_money(spark: SparkSession, tmp_path: Pat
     assert made_by(path) == Counter(done)
     assert {row.id: row.amount for row in deltamerge.read(spark, str(path)).collect()} == expected
     assert {row.id: row.amount for row in spark.read.format("delta").load(str(path)).collect()} == expected
-    # In some seconds delta-spark, the slowest, may lose each race.
+    # In so few seconds delta-spark, the slowest, may lose each race.
     assert all(done[engine] + lost[engine] for engine in WRITERS)
-    assert all(done.values()) or SECONDS < 60
+    assert done["deltamerge"]
+    assert done["delta-rs"]
 
 
 def made_by(path: Path) -> Counter[str]:
