@@ -185,9 +185,10 @@ def test_a_merge_asks_the_store_for_little(spark: SparkSession, server: S3Server
     with server.counting() as requests:
         merge.whenMatchedUpdateAll().execute()
     assert opened == {"LIST": 1}
-    # The log is listed once and its next version created; the one file that can match is opened twice, to find the
-    # rows and to rewrite it, with a request for its size and one for its bytes; the new file is one put.
-    assert requests == {"LIST": 1, "CREATE": 2, "HEAD": 2, "GET": 2, "PUT": 1}
+    # The log is listed once, asked whether it is still the same table's, and its next version created; the one file that can
+    # match is opened twice, to find the rows and to rewrite it, with a request for its size and one for its bytes; the new file
+    # is one put.
+    assert requests == {"LIST": 1, "CREATE": 2, "HEAD": 3, "GET": 2, "PUT": 1}
 
 
 def test_a_failed_merge_leaves_the_table_and_no_file(spark: SparkSession, server: S3Server, bucket: str, place: str) -> None:

@@ -73,6 +73,9 @@ def dbt(*arguments: str) -> Any:
 
 
 ORDERS = "SELECT id, customer, amount FROM shop.orders ORDER BY id"
+TIMES = "SELECT id, amount, dbt_valid_to IS NULL FROM shop.order_times ORDER BY id, dbt_valid_from"
+LOG = "SELECT id, amount FROM shop.log ORDER BY id, amount"
+DAYS = "SELECT id, amount, cast(day AS STRING) FROM shop.days ORDER BY id"
 HISTORY = "SELECT id, customer, amount, dbt_valid_to IS NULL FROM shop.order_history ORDER BY id, dbt_valid_from"
 
 
@@ -83,6 +86,8 @@ def test_a_project_is_built_twice(project: Path, handle: SessionHandle) -> None:
     assert [row[1] for row in seed] == ["Ada", "O'Neill", None]
     assert rows(handle, ORDERS) == [(1, "Ada", 10.5), (2, "O'Neill", 20.25), (3, None, 30.0)]
     assert rows(handle, HISTORY) == [(1, "Ada", 10.5, True), (2, "O'Neill", 20.25, True), (3, None, 30.0, True)]
+    assert rows(handle, LOG) == [(1, 10.5), (2, 20.25), (3, 30.0)]
+    assert rows(handle, TIMES) == [(1, 10.5, True), (2, 20.25, True), (3, 30.0, True)]
     assert sorted(rows(handle, "SELECT * FROM shop.totals"), key=str) == [("Ada", 10.5), (None, 30.0)]
     assert rows(handle, "DESCRIBE DETAIL shop.totals")[0][0] == "delta", "a model that does not say what it is becomes a table"
 
@@ -90,7 +95,7 @@ def test_a_project_is_built_twice(project: Path, handle: SessionHandle) -> None:
     dbt("build")
     assert rows(handle, ORDERS) == [(1, "Ada", 10.5), (2, "O'Neill", 25.0), (3, "Cyd", 30.0), (4, "Dan", 4.5)]
     handle.cursor().execute("DESCRIBE HISTORY shop.orders")
-    assert handle.fetchall()[0].operation == "MERGE"
+    assert [commit.operation for commit in handle.fetchall()[:2]] == ["CHANGE COLUMN", "MERGE"], "dbt persists comments last"
     history = [
         (1, "Ada", 10.5, False),  # is gone from the seed
         (2, "O'Neill", 20.25, False),
@@ -101,9 +106,20 @@ def test_a_project_is_built_twice(project: Path, handle: SessionHandle) -> None:
     ]
     assert rows(handle, HISTORY) == history
     assert rows(handle, "SELECT * FROM shop.totals") == [("Cyd", 30.0)]
+    assert rows(handle, LOG) == [(1, 10.5), (2, 20.25), (2, 25.0), (3, 30.0), (4, 4.5)]
+    # The days from the last one on are written anew, without what the seed has lost of earlier ones.
+    assert rows(handle, DAYS) == [
+        (1, 10.5, "2024-01-01"),
+        (2, 20.25, "2024-01-01"),
+        (3, 30.0, "2024-01-02"),
+        (4, 4.5, "2024-01-03"),
+    ]
+    times = [(1, 10.5, False), (2, 20.25, False), (2, 25.0, True), (3, 30.0, True), (4, 4.5, True)]
+    assert rows(handle, TIMES) == times
 
     dbt("snapshot")
     assert rows(handle, HISTORY) == history, "nothing has changed since"
+    assert rows(handle, TIMES) == times
 
 
 def test_the_documentation_has_the_columns(project: Path, handle: SessionHandle) -> None:
@@ -117,6 +133,16 @@ def test_the_documentation_has_the_columns(project: Path, handle: SessionHandle)
         "ordered_at": "timestamp",
     }
     assert not catalog["errors"]
+
+
+def test_descriptions_and_constraints_are_those_of_the_tables(project: Path, handle: SessionHandle) -> None:
+    (key,) = (row for row in rows(handle, "DESCRIBE TABLE shop.orders") if row[0] == "id")
+    assert key[2] == "The key."
+    assert rows(handle, "DESCRIBE DETAIL shop.orders")[0][3] == "The newest state of each order."
+    properties = dict(rows(handle, "SHOW TBLPROPERTIES shop.totals"))
+    assert {name: value for name, value in properties.items() if "constraints" in name} == {
+        "delta.constraints.dear": "amount > 0"
+    }
 
 
 def test_a_view_of_a_delta_table_is_refused_with_a_way_out(project: Path, handle: SessionHandle) -> None:
