@@ -94,6 +94,7 @@ class Budgets:
     retry_wait_ms: int = 100  # at most, before a merge runs again after a conflict; twice that after the next one
     longest_retry_wait_ms: int = 5_000
     moved_rows: int = 10  # times that a merge runs again because rows that it looks for were moved to other files meanwhile
+    collisions: int = 3  # conflicts in a row after which the process's other threads wait until a merge has run again
     compared_rows: int = 65_536  # of those that a merge looks for, before and after another transaction
     lost_sources: int = 3  # times that a source is evaluated before its loss is an error
 

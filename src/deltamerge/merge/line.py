@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from deltamerge.errors import DeltaMergeError, SourceLostError
 from deltamerge.log.commit.unread import check_unread
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.log.turns import in_turn
 from deltamerge.merge.execute.attempts import run_attempts
 from deltamerge.merge.execute.outcome import MergeOutcome, outcome_of
 from deltamerge.merge.execute.work import work_on
@@ -37,7 +39,7 @@ from deltamerge.merge.settings import (
     within_settings,
 )
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
-from deltamerge.merge.tries import first_tries
+from deltamerge.merge.tries import Tries, first_tries
 from deltamerge.progress.operation import begin
 from deltamerge.spark.read.unread import all_read, frame_read
 from deltamerge.spark.session.delta_check import check_delta
@@ -82,10 +84,10 @@ def merge(
 
     A `source` is evaluated already. With a `sample` nothing is written: rows are counted, and so many of each clause shown. When
     another transaction conflicts the line runs again on the newest version, as often as the specification or the session
-    says; so it does when rows of the materialized source are lost, or rows were moved to other files meanwhile. Raises
-    DeltaMergeError; the table is then as it was.
+    says; so it does when rows of the materialized source are lost, or rows were moved to other files meanwhile. Where it has
+    collided several times in a row, the process's other threads wait for it. Raises DeltaMergeError; the table is then as it was.
     """
-    with known_settings(spark, SETTINGS):
+    with known_settings(spark, SETTINGS), ExitStack() as turn:
         check_names(own_settings())
         check_delta(spark, spec.statement)
         check_sizes(spark)
@@ -124,10 +126,18 @@ def merge(
                 source = given if isinstance(error, SourceLostError) or _is_unread(source) else source
                 log.info("%s: running again: %s", table.store.url, error.detail)
                 begin(f"running again after {error.condition}")
-                time.sleep(tries.pause)
+                _wait(turn, table, tries)
         if sample is None:
             forget_transaction(spark)
         return done
+
+
+def _wait(turn: ExitStack, table: DeltaLog, tries: Tries) -> None:
+    """Wait before running again; after conflicts in a row take the table's turn, so that other threads wait and this one wins."""
+    if tries.collisions == tries.budgets.collisions:
+        turn.enter_context(in_turn(table.store.url))
+    else:
+        time.sleep(tries.pause)
 
 
 def _newest(table: DeltaLog, followed: int | None) -> Snapshot:
