@@ -8,15 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlglot
 import typer
-from sqlglot import exp
 
 import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.spark.pyspark.plain import plain_reader
-from deltamerge.spark.sql.plain import DIALECT
-from deltamerge.spark.sql.text import keyword_at, tokens_of
+from deltamerge.spark.sql.text import alias_of, keyword_at, tokens_of
 from deltamerge.tables import DeltaMergeBuilder
 
 # How files are read whose names end so, and with which of Spark's options.
@@ -145,12 +142,8 @@ def check_whole(text: str, option: str) -> None:
     last = keyword_at(tokens, len(tokens) - 1)
     if last in ("AND", "OR", "NOT"):
         raise typer.BadParameter(f"{text!r} ends with {last}.", param_hint=option)
-    try:
-        tree = sqlglot.parse_one(text, dialect=DIALECT)
-    except Exception:  # what sqlglot can't read, Spark may
-        return
-    if isinstance(tree, exp.Alias):
-        raise typer.BadParameter(f"{text!r} ends with a name, {tree.alias}: an operator is missing before it.", param_hint=option)
+    if name := alias_of(text):
+        raise typer.BadParameter(f"{text!r} ends with a name, {name}: an operator is missing before it.", param_hint=option)
 
 
 def condition_of(on: str | None, keys: Sequence[str]) -> str:

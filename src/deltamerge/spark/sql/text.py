@@ -35,6 +35,17 @@ def parse(text: str) -> exp.Expression | None:
     return found
 
 
+def alias_of(text: str) -> str:
+    """The name that an expression gives itself behind it; '' for none, and for a text that is not read."""
+    tokens = tokens_of(text)
+    told = None if tokens is None else plain(tokens)
+    try:
+        found = None if told is None else sqlglot.parse_one(told, dialect=DIALECT)
+    except Exception:  # sqlglot's own errors, and those that its functions stumble over
+        return ""
+    return found.alias if isinstance(found, exp.Alias) else ""
+
+
 def identifiers_in(tree: exp.Expression) -> frozenset[str]:
     """Every identifier of a tree, in lower case."""
     return frozenset(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
