@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 import deltamerge
 from deltamerge.exceptions import DeltaConcurrentModificationException
 from deltamerge.tables import DeltaTable
+from tests.oracle.races import CONFLICTS
 
 BRANCHES, ACCOUNTS, START = 60, 4, 1_000
 SECONDS = float(os.environ.get("DELTAMERGE_SOAK", "15"))
@@ -82,13 +83,8 @@ class Ledger:
 
 
 def is_conflict(error: Exception) -> bool:
-    name = type(error).__name__
-    return isinstance(error, DeltaConcurrentModificationException | CommitFailedError) or name in {
-        "ConcurrentAppendException",
-        "ConcurrentDeleteReadException",
-        "ConcurrentDeleteDeleteException",
-        "ConcurrentWriteException",
-    }
+    ours_or_rusts = isinstance(error, DeltaConcurrentModificationException | CommitFailedError)
+    return ours_or_rusts or type(error).__name__ in {*CONFLICTS, "ConcurrentWriteException"}
 
 
 def transfers(spark: SparkSession, path: Path, transfer: Transfer, until: float, seed: int) -> Ledger:

@@ -39,9 +39,12 @@ def console(stderr: bool = False) -> Console:
 
 def show(view: Callable[[], View | Page], data: Callable[[], Any], as_json: bool) -> None:
     """Print a result: `data` as JSON, or else `view`. Raises NotShownError; silently ends where nobody reads any more."""
-    text, page = (f"{json_text(data())}\n", None) if as_json else ("", rendered(view()))
+    result = json_text(data()) if as_json else rendered(view())
     try:
-        sys.stdout.write(text) if page is None else console().print(page)
+        if isinstance(result, str):
+            sys.stdout.write(f"{result}\n")
+        else:
+            console().print(result)
         sys.stdout.flush()
     except OSError as error:
         with contextlib.suppress(OSError), open(os.devnull, "w") as nowhere:
