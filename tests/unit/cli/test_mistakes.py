@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import io
 import json
 import os
@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import deltamerge_command
 from deltamerge.cli import demo
+from deltamerge.cli.flights import load_flights
 from deltamerge.cli.main import app
 from deltamerge.cli.render import error_text, rendered
 from deltamerge.cli.session import _quiet_start
@@ -70,7 +71,7 @@ def test_a_commit_of_a_history_is_one_line_of_a_terminal(tmp_path: Path, width: 
     create(tmp_path, add("a"))
     commit(tmp_path, 1, info(operation="CREATE TABLE", engineInfo="Apache-Spark/4.3.0 deltamerge/0.1.0"), add("b"))
     found = CliRunner().invoke(app, ["history", str(tmp_path), "--limit", "1"], env={"COLUMNS": width}).output.splitlines()
-    assert len(found) == len(["title", "frame", "heads", "frame", "commit", "frame"])
+    assert len(found) == len(["title", "frame", "heads", "frame", "commit", "frame", "there are older ones"])
     assert ("deltamerge/0.1.0" in found[4]) is has_writer
 
 
@@ -153,6 +154,36 @@ def test_a_java_that_does_not_start_is_heard(capfd: pytest.CaptureFixture[str]) 
     ):
         started()
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_spark_home_without_spark_is_named(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    program = str(tmp_path / "bin" / "spark-submit")
+
+    def started() -> None:
+        with _quiet_start(says_so=False):
+            subprocess.Popen([program])
+
+    with pytest.raises(DeltaMergeError, match=r"DELTAMERGE_SPARK_NOT_STARTED\].* No such file .*spark-submit(?s:.*)SPARK_HOME"):
+        started()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("reader", ["deltalake", "duckdb"])
+def test_the_demo_s_missing_reader_is_told_at_its_start(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == reader else found(name))
+    with pytest.raises(DeltaMergeError, match=rf"DELTAMERGE_NO_DEMO_DATA\] {reader}, by which .*(?s:.*)deltamerge\[demo\]"):
+        load_flights()
+
+
+def test_a_history_that_is_cut_says_so(tmp_path: Path) -> None:
+    create(tmp_path)
+    for version in range(1, 23):
+        commit(tmp_path, version, info(operation="MERGE"), add(str(version)))
+    assert "There are older commits: --limit 40 shows more." in shown("history", str(tmp_path))
+    assert "older" not in shown("history", str(tmp_path), "--limit", "23")
+    assert "--limit 20 shows more" in shown("history", str(tmp_path), "--limit", "0")
+    assert len(json.loads(shown("history", str(tmp_path), "--json"))) == 20
 
 
 def test_names_and_errors_do_not_steer_a_terminal() -> None:
