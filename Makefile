@@ -21,7 +21,7 @@ DOCS   = .venv/docs
 DBT    = .venv/dbt
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs sbom minimal clean java
+.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all slow lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs sbom minimal clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -33,6 +33,11 @@ test: test-classic $(CONNECTED) test-cases test-install test-apart test-store te
 
 test-all: export DELTAMERGE_TEST_ALL = 1
 test-all: test
+
+# Finds the tests that take more than a second: each of them runs on one day in four.
+slow: $(READY)
+	DELTAMERGE_TEST_SLOW=1 PYTEST_ADDOPTS=--durations=0 $(MAKE) test > .venv/durations
+	$(BIN)/python -m tests.slow < .venv/durations
 
 test-classic: java $(READY)
 	$(BIN)/python -m pytest tests/e2e

@@ -18,7 +18,7 @@ from deltamerge.errors import DeltaMergeError
 from tests.java import QUICK_JAVA, SMALL
 from tests.old_arrow import IS_OLD, is_lacking, lacking
 from tests.older import IS_OLDER, NEWER, UNREADABLE, install
-from tests.sampling import ORACLE_SETTINGS, quarter, single, today, todays
+from tests.sampling import ORACLE_SETTINGS, SLOW, due, quarter, single, today, todays
 
 pytest_plugins = ["tests.stores.fixtures"]
 
@@ -99,6 +99,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped = {item for item in kept if item.path.parent.name == "e2e"} - set(_sample(config, kept))
         oracle = [item for item in kept if item.path.parent.name == "oracle"]
         dropped |= set(oracle) - set(todays(single(oracle, ORACLE_SETTINGS), today()))
+        others = [item for item in kept if item.path.parent.name not in {"e2e", "oracle"}]
+        dropped |= set(others) - set(due(others, today(), _slow(config)))
         if config.getoption("--connect"):
             dropped |= {item for item in kept if item.path.parent.name == "docs" and zlib.crc32(item.name.encode()) % 3}
         kept = [item for item in kept if item not in dropped]
@@ -114,8 +116,13 @@ def _sample(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item
         on_connect = set() if IS_OLDER else set(quarter([item for item in items if _runs_on_connect(item)]))
         asked = bool(config.getoption("--connect"))
         items = [item for item in items if (item in on_connect) is asked or item.get_closest_marker("connect")]
-        return todays(single(items), today())
-    return single(items)
+        return todays(single(items), today(), _slow(config))
+    return due(single(items), today(), _slow(config))
+
+
+def _slow(config: pytest.Config) -> frozenset[str]:
+    """The tests that run on some days only: none where files or single tests are asked for, or all slow ones."""
+    return frozenset() if "DELTAMERGE_TEST_SLOW" in os.environ or any(".py" in arg for arg in config.args) else SLOW
 
 
 def _runs_on_connect(item: pytest.Item) -> bool:

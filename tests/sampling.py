@@ -1,6 +1,7 @@
 """Which of the tests run unless all are asked for: each once, in one setting, on classic Spark or on Spark Connect.
 
-Of those with other variants half or a third of them, on the next days the others.
+Of those with other variants half or a third of them, on the next days the others. Of slow tests a quarter, on the next days the
+others.
 """
 
 from __future__ import annotations
@@ -8,10 +9,14 @@ from __future__ import annotations
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+
+# The tests that take more than a second, as tests/slow.py finds them: folder, file and name.
+SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").split())
 
 # Parameters that repeat a test in another setting; the others make a test of their own.
 SETTINGS = frozenset(
@@ -36,19 +41,46 @@ def quarter(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return [item for item in items if zlib.crc32(f"quarter of {_name(item)}".encode()) % 4 == 0]
 
 
-def todays(items: Sequence[pytest.Item], day: int) -> list[pytest.Item]:
+def todays(items: Sequence[pytest.Item], day: int, slow: frozenset[str] = frozenset()) -> list[pytest.Item]:
     """Of each test with more than four variants every third one, of one with three or four every other one, those left out on the
-    days after, in the order given.
+    days after, in the order given. Of those that are `slow` every sixth and every fourth one.
     """
+
+    def days(name: str, variants: int) -> int:
+        if name in slow:
+            return 6 if variants > 4 else 4
+        return 3 if variants > 4 else 2 if variants > 2 else 1
+
+    return _rotated(items, day, days)
+
+
+def due(items: Sequence[pytest.Item], day: int, slow: frozenset[str] = frozenset()) -> list[pytest.Item]:
+    """All tests but of those that are `slow` a quarter, and of the cases every other one, in the order given."""
+
+    def days(name: str, variants: int) -> int:
+        if name in slow:
+            return 4
+        return 2 if name.startswith("cases/") and variants > 4 else 1
+
+    return _rotated(items, day, days)
+
+
+def _rotated(items: Sequence[pytest.Item], day: int, days: Callable[[str, int], int]) -> list[pytest.Item]:
+    """Of each test the variants of a day, where all of them take so many days as `days` says of its name and their number."""
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        groups[_name(item)].append(item)
+        groups[place(item)].append(item)
     kept = set[int]()
-    for group in groups.values():
+    for name, group in groups.items():
         ordered = sorted(group, key=lambda item: (zlib.crc32(item.name.encode()), item.name))
-        days = 3 if len(group) > 4 else 2 if len(group) > 2 else 1
-        kept |= {id(item) for item in ordered[day % days :: days]}
+        count = days(name, len(group))
+        kept |= {id(item) for item in ordered[(day + zlib.crc32(name.encode())) % count :: count]}
     return [item for item in items if id(item) in kept]
+
+
+def place(item: pytest.Item) -> str:
+    """A test's folder, file and name, without its parameters."""
+    return f"{item.path.parent.name}/{_name(item)}"
 
 
 def today() -> int:

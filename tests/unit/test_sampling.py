@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.sampling import quarter, single, today, todays
+from tests.sampling import SLOW, due, place, quarter, single, today, todays
+from tests.slow import slow
 
 pytest_plugins = ["pytester"]
 
@@ -61,6 +64,46 @@ def test_three_days_have_every_variant_and_each_has_every_test(items: list[pytes
     others = [item for item in items if "settings" not in item.name]
     assert [item for item in found[0] if item in found[1]] == others
     assert todays(items, 739003) == found[0] == sorted(found[0], key=items.index)
+
+
+def test_slow_tests_run_on_one_day_in_four_and_all_do_in_turn(items: list[pytest.Item]) -> None:
+    named = frozenset(place(item) for item in items if "plain" in item.name or "settings" in item.name)
+    found = [todays(items, day, named) for day in range(739000, 739012)]
+    assert set().union(*found) == set(items)
+    assert [sum("plain" in item.name for item in day) for day in found].count(1) == 3
+    assert [sum("settings" in item.name for item in day) for day in found] == [2] * 12
+    assert all([item for item in day if "others" in item.name] == items[-3:-1] for day in found)
+    four = [due(items, day, named) for day in range(4)]
+    assert set().union(*four) == set(items)
+    assert sum(map(len, four)) == 12 + 1 + 2 * 4
+
+
+def test_all_cases_run_in_two_days(pytester: pytest.Pytester) -> None:
+    (pytester.path / "cases").mkdir()
+    (pytester.path / "cases" / "test_it.py").write_text(MODULE)
+    cases, _ = pytester.inline_genitems("cases")
+    found = [[item.name for item in due(cases, day)] for day in (1, 2)]
+    assert [len(day) for day in found] == [12 / 2 + 3] * 2
+    assert {*found[0], *found[1]} == {item.name for item in cases}
+
+
+def test_slow_tests_are_those_of_more_than_a_second_in_the_mean() -> None:
+    printed = """
+1.90s call     tests/e2e/test_a.py::test_one[x-y]
+0.30s setup    tests/e2e/test_a.py::test_one[x-y]
+0.10s call     tests/e2e/test_a.py::test_one[z]
+0.90s setup    tests/unit/log/test_b.py::TestB::test_two
+0.20s call     tests/unit/log/test_b.py::TestB::test_two
+9.90s call     tests/unit/test_docs.py::test_three
+"""
+    assert slow(printed.splitlines()) == ["e2e/test_a.py::test_one", "log/test_b.py::test_two"]
+
+
+def test_the_slow_tests_are_there() -> None:
+    tests = Path(__file__).parents[1]
+    for name in SLOW:
+        file, _, test = name.partition("::")
+        assert any(f"def {test}(" in path.read_text(encoding="utf-8") for path in tests.glob(f"**/{file}")), name
 
 
 def test_of_three_or_four_variants_two_days_have_all(pytester: pytest.Pytester) -> None:

@@ -1,0 +1,28 @@
+"""Finds the tests that take more than a second in what pytest prints with `--durations=0`, as `make slow` does."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+_LINE = re.compile(r"^([\d.]+)s (setup|call|teardown)\s+tests/(?:\S+/)?(\w+/\w+\.py)(?:::\w+)*::(\w+)")
+_SECONDS = 1.0
+# What any change may break.
+_ALWAYS = ("unit/test_docs.py", "unit/test_import.py", "plan/test_choose.py", "install/test_install.py::test_classic")
+
+
+def slow(lines: list[str]) -> list[str]:
+    """The tests whose variants take longer than a second each in the mean: folder, file and name."""
+    seconds, calls = Counter[str](), Counter[str]()
+    for taken, step, file, name in (found.groups() for found in map(_LINE.match, lines) if found):
+        test = f"{file}::{name}"
+        seconds[test] += float(taken)  # type: ignore[assignment]
+        calls[test] += step == "call"
+    found = (test for test, total in seconds.items() if total > _SECONDS * max(calls[test], 1))
+    return sorted(test for test in found if not test.startswith(_ALWAYS))
+
+
+if __name__ == "__main__":
+    Path(__file__).with_suffix(".txt").write_text("\n".join(slow(sys.stdin.read().splitlines())) + "\n", encoding="utf-8")
