@@ -10,7 +10,14 @@ from pathlib import Path
 _LINE = re.compile(r"^([\d.]+)s (setup|call|teardown)\s+tests/(?:\S+/)?(\w+/\w+\.py)(?:::\w+)*::(\w+)")
 _SECONDS = 1.0
 # What any change may break.
-_ALWAYS = ("unit/test_docs.py", "unit/test_import.py", "plan/test_choose.py", "install/test_install.py::test_classic")
+_ALWAYS = (
+    "faults/test_histories.py",
+    "install/test_install.py::test_classic",
+    "install/test_notebook.py",
+    "plan/test_choose.py",
+    "unit/test_docs.py",
+    "unit/test_import.py",
+)
 
 
 def slow(lines: list[str]) -> list[str]:
