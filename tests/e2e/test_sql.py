@@ -159,6 +159,7 @@ def test_scalar_queries_and_parameters_read_a_version(spark: SparkSession, older
             "MULTIPLE_TIME_TRAVEL_SPEC",
         ),
         ("delta.`{path}` WITH (versionAsOf 0, timestampAsOf 'x')", AnalysisException, "INVALID_TIME_TRAVEL_SPEC"),
+        ("delta.`{path}` WITH (versionAsOf 0, 'versionAsOf' = 1)", ParseException, "DUPLICATE_KEY"),
         ("delta.`{path}` WITH (timestampAsOf '2000-01-01')", AnalysisException, "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"),
         ("delta.`{path}` WITH ('readChangeFeed' = 'true')", IllegalArgumentException, "DELTAMERGE_UNKNOWN_OPTION"),
         ("delta.`{path}@20009999000000000`", AnalysisException, "DELTA_TIMESTAMP_INVALID"),

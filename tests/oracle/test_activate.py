@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import deltamerge
@@ -108,3 +108,11 @@ def test_options_of_queries_say_the_same(spark: SparkSession, tables: list[str],
     is_mistaken = options.get("timestampAsOf") == "x"  # of two mistakes either may be told
     for clause in ("",) if is_mistaken else ("", "VERSION AS OF 0"):
         assert read(lambda query: deltamerge.sql(spark, query), clause) == read(spark.sql, clause)
+
+
+@pytest.mark.parametrize("said", ["'versionAsOf' = 0, versionAsOf = 1", "'timestampAsOf' = 'x', 'timestampAsOf' = 'x'"])
+def test_an_option_of_a_query_is_given_once(spark: SparkSession, tables: list[str], said: str) -> None:
+    query = f"SELECT * FROM delta.`{tables[0]}` WITH ({said})"
+    for sql in (spark.sql, lambda text: deltamerge.sql(spark, text)):
+        with pytest.raises(ParseException, match="DUPLICATE_KEY"):
+            sql(query)

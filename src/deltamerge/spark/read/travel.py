@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from deltamerge.errors import AnalysisError, InvalidArgumentError
+from deltamerge.errors import AnalysisError, InvalidArgumentError, ParseError
 from deltamerge.log.replay.commit_times import milliseconds
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.spark.expressions.queries import query_frame
@@ -60,9 +60,19 @@ def table_at(
 def travel_of(table: TableName) -> tuple[str | None, str | None]:
     """The version, and the time as an SQL expression, at which a query reads a table: by `AS OF`, or by the options of WITH.
 
-    Raises AnalysisError where both are given, InvalidArgumentError for the change data feed, which SQL text reads by a function.
+    Raises ParseError for an option that is given twice, AnalysisError where both are given, InvalidArgumentError for the change
+    data feed, which SQL text reads by a function.
     """
     options = dict(table.options)
+    if len(options) < len(table.options):
+        names = [name for name, _ in table.options]
+        twice = sorted(name for name in options if names.count(name) > 1)
+        raise ParseError(
+            "DUPLICATE_KEY",
+            f"Found duplicate keys {', '.join(f'`{name}`' for name in twice)}.",
+            parameters={"keyColumn": f"`{twice[0]}`"},
+            hint="Give each option of WITH once.",
+        )
     version, time = options.get(VERSION), options.get(TIMESTAMP)
     if any(options.get(name, "false").lower() != "false" for name in FEED):
         raise InvalidArgumentError(

@@ -143,9 +143,9 @@ def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
     behind = n + 2 * len(parts) - 1
     is_path = len(parts) == 2 and parts[0].name.lower() == "delta" and parts[1].kind is Kind.NAME
     kind, begin, end = _time_travel(text, tokens, behind) if parts else ("", behind, behind)
-    options, behind_options = _options_at(tokens, end) if parts else ({}, end)
-    if options.keys().isdisjoint((VERSION, TIMESTAMP, *FEED)):
-        options, behind_options = {}, end
+    options, behind_options = _options_at(tokens, end) if parts else ((), end)
+    if {name for name, _ in options}.isdisjoint((VERSION, TIMESTAMP, *FEED)):
+        options, behind_options = (), end
     is_plain = not (is_path or kind or options)
     if is_plain and (not parts or keyword_at(tokens, n) in _NO_TABLES or keyword_at(tokens, behind) == "("):
         return None
@@ -153,7 +153,7 @@ def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
     timestamp = text[tokens[begin].start : tokens[end - 1].behind] if kind == "timestamp" else None
     names, has_name = tuple(part.name for part in parts), keyword_at(tokens, n - 1) != "TABLE" and alias_at(tokens, end) is None
     alias, last = tokens[_behind_sample(tokens, end) - 1].behind, tokens[behind_options - 1].behind
-    return TableName(parts[0].start, last, names, version, timestamp, has_name, is_plain, alias, tuple(options.items()))
+    return TableName(parts[0].start, last, names, version, timestamp, has_name, is_plain, alias, options)
 
 
 # Options that decide what is read of a table, by their names in lower case.
@@ -161,20 +161,21 @@ VERSION, TIMESTAMP = "versionasof", "timestampasof"
 FEED = ("readchangefeed", "readchangedata")
 
 
-def _options_at(tokens: Sequence[Token], n: int) -> tuple[dict[str, str], int]:
-    """The options `WITH ('name' = 'value', ..)` that follow, by their names in lower case, and the place behind them."""
+def _options_at(tokens: Sequence[Token], n: int) -> tuple[tuple[tuple[str, str], ...], int]:
+    """The options `WITH ('name' = 'value', ..)` that follow, with their names in lower case, and the place behind them."""
     if keyword_at(tokens, n) != "WITH" or keyword_at(tokens, n + 1) != "(":
-        return {}, n
+        return (), n
     behind = min(partner(tokens, n + 1) + 1, len(tokens))
-    found: dict[str, str] = {}
+    found: list[tuple[str, str]] = []
     part: list[str] = []
     for token in tokens[n + 2 : behind]:
         if token.text not in (",", ")"):
             text = string_value(token) if token.kind is Kind.STRING else None
             part += [] if token.text in ("=", "==") else [token.name if text is None else text]
         elif part:
-            found[part[0].lower()], part = "".join(part[1:]), []
-    return found, behind
+            found.append((part[0].lower(), "".join(part[1:])))
+            part = []
+    return tuple(found), behind
 
 
 # What may stand where a table can, and is none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.errors import InvalidArgumentError
+from deltamerge.errors import InvalidArgumentError, ParseError
 from deltamerge.spark.read.travel import travel_of
 from deltamerge.spark.sql.tables import StandIn, query_with_ctes, tables_in, with_ctes, with_stand_ins
 
@@ -221,6 +221,13 @@ def test_all_of_an_option_is_its_value(value: str, found: str) -> None:
 def test_a_table_is_read_as_of_what_is_said(said: str, found: tuple[str | None, str | None]) -> None:
     (table,) = tables_in(f"SELECT * FROM delta.`p` {said} x")
     assert travel_of(table) == found
+
+
+@pytest.mark.parametrize("twice", ["'versionAsOf' = 0, versionAsOf 1", "timestampAsOf 'x', 'x' = 1, 'TIMESTAMPASOF' = 'x'"])
+def test_an_option_is_given_once(twice: str) -> None:
+    (table,) = tables_in(f"SELECT * FROM t WITH ({twice})")
+    with pytest.raises(ParseError, match=r"DUPLICATE_KEY\].* `(version|timestamp)asof`"):
+        travel_of(table)
 
 
 @pytest.mark.parametrize(
