@@ -21,7 +21,7 @@ DOCS   = .venv/docs
 DBT    = .venv/dbt
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all slow lint client cluster dbt oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs sbom minimal clean java
+.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all slow lint client cluster dbt azure oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs sbom minimal clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -72,6 +72,14 @@ cluster: java $(READY)
 # A dbt project on the adapter of integrations/dbt, in an environment of its own: dbt pins what others have newer.
 dbt: java $(DBT)/.ready
 	$(DBT)/bin/python -m pytest integrations/dbt/tests
+
+# Azure's emulator, from npm: what tests of object stores find there, and otherwise skip.
+AZURITE = .venv/azurite/node_modules/.bin/azurite-blob
+azure: java $(READY) $(AZURITE)
+	$(BIN)/python -m pytest tests/unit/storage tests/unit/worker/test_object_data.py tests/unit/log/commit/test_unknown_state.py tests/e2e/test_object_store.py
+
+$(AZURITE):
+	npm install --silent --no-audit --no-fund --prefix .venv/azurite azurite@3.35.0
 
 lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks integrations

@@ -1,4 +1,4 @@
-"""An S3 server on loopback, with a bucket for each test."""
+"""Servers of objects on loopback, with a bucket or container for each test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.stores.server import S3Server
+    from tests.stores.azurite import AzureFront
+    from tests.stores.server import Front, S3Server
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +28,7 @@ def server(running: S3Server) -> Iterator[S3Server]:
     """The server without what a test before may have left behind."""
     yield running
     running.faults.clear()
+    running.faults_of.clear()
     running.honours_conditions = True
 
 
@@ -49,6 +51,24 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
         yield options
 
 
+@pytest.fixture(scope="session")
+def azure_running(emulator: dict[str, str]) -> Iterator[AzureFront]:
+    from tests.stores.azurite import AzureFront
+
+    front = AzureFront(emulator)
+    front.start()
+    yield front
+    front.stop()
+
+
+@pytest.fixture
+def azure(azure_running: AzureFront) -> Iterator[AzureFront]:
+    """A server before Azure's emulator, without what a test before may have left behind."""
+    yield azure_running
+    azure_running.faults.clear()
+    azure_running.faults_of.clear()
+
+
 @pytest.fixture
 def container(emulator: dict[str, str]) -> str:
     """A container of the test's own in the emulator."""
@@ -57,3 +77,20 @@ def container(emulator: dict[str, str]) -> str:
     name = f"container-{uuid.uuid4()}"
     create_container(emulator, name)
     return name
+
+
+@pytest.fixture(params=["s3", "azure"])
+def front(request: pytest.FixtureRequest) -> Front:
+    """A server of each make in turn."""
+    found: Front = request.getfixturevalue("server" if request.param == "s3" else "azure")
+    return found
+
+
+@pytest.fixture
+def front_place(request: pytest.FixtureRequest, front: Front) -> str:
+    """The address of a table in a bucket or container of the test's own."""
+    if hasattr(front, "client"):
+        return f"s3a://{request.getfixturevalue('bucket')}/some/table"
+    from tests.stores.azurite import ACCOUNT
+
+    return f"abfss://{request.getfixturevalue('container')}@{ACCOUNT}.dfs.core.windows.net/some/table"

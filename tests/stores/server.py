@@ -1,4 +1,4 @@
-"""An S3 server on loopback that counts requests, and fails some of them as stores and networks do."""
+"""Servers of objects on loopback that count requests, and fail some of them as stores and networks do; one of them speaks S3."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import logging
 import socket
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,21 +23,25 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Fault = Callable[[Application, dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-class S3Server:
-    """Buckets in memory; whoever has a key may do anything.
+class Front:
+    """What stands before a store: an application that answers requests, unless a fault does.
 
-    `requests` counts by kind: LIST, HEAD, GET, PUT, CREATE (a conditional put), DELETE, POST."""
+    `options` are those that open the store, as object stores' clients name them. `requests` counts by kind: LIST, HEAD, GET, PUT,
+    CREATE (a conditional put), DELETE, POST.
+    """
 
-    def __init__(self) -> None:
-        self._app: Application = DomainDispatcherApplication(create_backend_app)
+    def __init__(self, app: Application) -> None:
+        self._app = app
         self._lock = threading.Lock()
         self._server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=_Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self.requests: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
-        self.faults: list[Fault] = []
+        self.faults: list[Fault] = []  # of conditional puts
+        self.faults_of: defaultdict[str, list[Fault]] = defaultdict(list)  # of other kinds of requests
         self.honours_conditions = True
+        self.options: dict[str, str] = {}
 
     def start(self) -> None:
         self._thread.start()
@@ -46,23 +50,50 @@ class S3Server:
         self._server.shutdown()
         self._server.server_close()
 
-    @property
-    def client(self) -> Any:
-        """A client of another make, to look at the buckets from outside."""
-        return boto3.client(
-            "s3", endpoint_url=self.url, aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1"
-        )
+    @contextmanager
+    def counting(self) -> Iterator[Counter[str]]:
+        """The requests made within."""
+        before = self.requests.copy()
+        found: Counter[str] = Counter()
+        yield found
+        found.update(self.requests - before)
 
-    @property
-    def options(self) -> dict[str, str]:
-        """How the store is opened, as object stores' clients name it."""
-        return {
+    def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        kind = _kind(environ)
+        if "Boto3" not in environ.get("HTTP_USER_AGENT", ""):
+            self.requests[kind] += 1
+            self.headers.append({name: str(value) for name, value in environ.items() if name.startswith("HTTP_")})
+        if faults := self.faults if kind == "CREATE" else self.faults_of[kind]:
+            return faults.pop(0)(self._locked, environ, start_response)
+        if not self.honours_conditions:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        return self._locked(environ, start_response)
+
+    def _locked(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        # The server's check of a condition and its write are two steps, which real stores make one.
+        with self._lock:
+            return list(self._app(environ, start_response))
+
+
+class S3Server(Front):
+    """Buckets in memory; whoever has a key may do anything."""
+
+    def __init__(self) -> None:
+        super().__init__(DomainDispatcherApplication(create_backend_app))
+        self.options = {
             "aws_access_key_id": KEY_ID,
             "aws_secret_access_key": SECRET,
             "aws_session_token": TOKEN,
             "aws_endpoint": self.url,
             "aws_region": "us-east-1",
         }
+
+    @property
+    def client(self) -> Any:
+        """A client of another make, to look at the buckets from outside."""
+        return boto3.client(
+            "s3", endpoint_url=self.url, aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1"
+        )
 
     @property
     def settings(self) -> dict[str, str]:
@@ -89,39 +120,15 @@ class S3Server:
         for key in keys:
             s3_backends["123456789012"]["aws"].put_object(bucket, key, b"")
 
-    @contextmanager
-    def counting(self) -> Iterator[Counter[str]]:
-        """The requests made within."""
-        before = self.requests.copy()
-        found: Counter[str] = Counter()
-        yield found
-        found.update(self.requests - before)
-
-    def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        kind = _kind(environ)
-        if "Boto3" not in environ.get("HTTP_USER_AGENT", ""):
-            self.requests[kind] += 1
-            self.headers.append({name: str(value) for name, value in environ.items() if name.startswith("HTTP_")})
-        if kind == "CREATE" and self.faults:
-            return self.faults.pop(0)(self._locked, environ, start_response)
-        if not self.honours_conditions:
-            environ.pop("HTTP_IF_NONE_MATCH", None)
-        return self._locked(environ, start_response)
-
-    def _locked(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        # The server's check of a condition and its write are two steps, which real stores make one.
-        with self._lock:
-            return list(self._app(environ, start_response))
-
 
 def _kind(environ: dict[str, Any]) -> str:
     method = str(environ["REQUEST_METHOD"])
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
-    if method == "GET" and "list-type" in query:
+    if method == "GET" and ("list-type" in query or query.get("comp") == ["list"]):
         return "LIST"
     if method == "PUT" and "HTTP_IF_NONE_MATCH" in environ:
         return "CREATE"
-    if method == "POST" and "delete" in query:
+    if method == "POST" and ("delete" in query or query.get("comp") == ["batch"]):
         return "DELETE"
     return method
 
@@ -157,6 +164,13 @@ def served_but_cut_off(app: Application, environ: dict[str, Any], start_response
     """The request is served, and the connection breaks before the answer."""
     list(app(environ, lambda *args: None))
     return cut_off(app, environ, start_response)
+
+
+def cut_within(app: Application, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """The request is served, and the connection breaks in the middle of the answer."""
+    body = b"".join(app(environ, start_response))
+    yield body[: len(body) // 2]
+    environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
 
 
 def cut_off(app: Application, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import obstore
@@ -27,6 +27,8 @@ from deltamerge.storage.credentials import SECRETS, Options
 from deltamerge.storage.elsewhere import Told
 from deltamerge.storage.location import S3, Location
 
+Found = TypeVar("Found")
+
 _PAGE = 1_000
 _ATTEMPTS = 8
 _AT_ONCE = 8
@@ -38,6 +40,9 @@ _TAKEN = (oe.AlreadyExistsError, oe.PreconditionError, oe.NotModifiedError)
 _REFUSED = (*_DENIED, FileNotFoundError, oe.InvalidPathError, oe.UnknownConfigurationKeyError)
 # Redirections, and refusals that are not about time or other requests: the object was not written.
 _REFUSING_STATUS = re.compile(r"non-2xx status code: (?:3\d\d|4(?!08|09|12|25|29|99)\d\d)\b|Received redirect without LOCATION")
+# An answer that began and then broke off. The client sends a request again only until its answer begins.
+_BROKEN = "response body error"
+_READS = 3
 _proven: set[tuple[str, str]] = set()
 _proving = threading.Lock()
 
@@ -85,7 +90,7 @@ class ObjectStore:
     def list(self, folder: str, start: str = "") -> list[ObjectInfo]:
         below = f"{self._prefix}{folder}/" if folder else self._prefix
         try:
-            found = self._from(below, start) if start else self._directly_in(below)
+            found = _whole(lambda: self._from(below, start) if start else self._directly_in(below))
         except FileNotFoundError:
             return []
         except _FAILURES as error:
@@ -123,7 +128,7 @@ class ObjectStore:
     def exists_folder(self, folder: str) -> bool:
         below = f"{self._prefix}{folder}/" if folder else self._prefix
         try:
-            return bool(next(iter(obstore.list(self._client, below or None, chunk_size=1)), ()))
+            return _whole(lambda: bool(next(iter(obstore.list(self._client, below or None, chunk_size=1)), ())))
         except FileNotFoundError:
             return False
         except _FAILURES as error:
@@ -199,7 +204,7 @@ class ObjectStore:
 
     def _delete_page(self, names: Sequence[str]) -> int:
         try:
-            obstore.delete(self._client, [self._prefix + name for name in names])
+            _whole(lambda: obstore.delete(self._client, [self._prefix + name for name in names]))
         except FileNotFoundError:
             for name in names:
                 self.delete(name)
@@ -319,3 +324,14 @@ def _is_refusal(error: Exception) -> bool:
 def _etag(tag: str | None) -> str:
     """The tag as every answer of a store has it: some give it with quotes in one place and without in another."""
     return (tag or "").removeprefix("W/").strip('"')
+
+
+def _whole(ask: Callable[[], Found]) -> Found:
+    """The answer to a request that may be sent again; it is, where the answer broke off."""
+    for _ in range(_READS - 1):
+        try:
+            return ask()
+        except oe.GenericError as error:
+            if _BROKEN not in str(error):
+                raise
+    return ask()

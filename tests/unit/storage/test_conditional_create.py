@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,17 +11,7 @@ from obstore import exceptions as oe
 from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.storage import AlreadyExists, Store, open_store
 from deltamerge.storage import object_store as module
-from tests.stores.server import (
-    SECRET,
-    Fault,
-    Late,
-    S3Server,
-    answered,
-    cut_off,
-    overtaken_by,
-    served_but_answer_is,
-    served_but_cut_off,
-)
+from tests.stores.server import SECRET, S3Server, answered, cut_off, served_but_answer_is, served_but_cut_off
 
 
 @pytest.fixture
@@ -52,91 +41,6 @@ def test_a_create_is_one_request_after_the_first(server: S3Server, bucket: str) 
         store.put_if_absent("log/2", b"2")
     assert first == {"PUT": 1, "CREATE": 2, "DELETE": 1}
     assert second == {"CREATE": 1}
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        served_but_answer_is("500 Internal Server Error"),
-        served_but_answer_is("409 Conflict"),
-        served_but_answer_is("412 Precondition Failed"),
-        served_but_answer_is("403 Forbidden"),
-        served_but_cut_off,
-        cut_off,
-        answered("503 Slow Down"),
-        answered("409 Conflict", "ConditionalRequestConflict"),
-    ],
-)
-def test_a_lost_answer_is_found_out(server: S3Server, store: Store, fault: Fault) -> None:
-    server.faults.append(fault)
-    info = store.put_if_absent("log/1", b"mine alone")
-    assert (info.name, info.size, info.etag) == ("log/1", 10, store.list("log", "1")[0].etag)
-    assert store.read("log/1") == b"mine alone"
-
-
-def test_a_lost_answer_to_a_lost_race_is_a_lost_race(server: S3Server, store: Store) -> None:
-    server.faults.append(overtaken_by(b"of another"))
-    with pytest.raises(AlreadyExists):
-        store.put_if_absent("log/1", b"mine alone")
-    assert store.read("log/1") == b"of another"
-
-
-def test_a_clear_no_is_an_error_with_a_hint(server: S3Server, store: Store) -> None:
-    server.faults.append(answered("403 Forbidden", "AccessDenied"))
-    with pytest.raises(StorageError) as caught:
-        store.put_if_absent("log/1", b"mine")
-    assert caught.value.condition == "DELTAMERGE_STORAGE_REFUSED"
-    assert caught.value.parameters == {"path": f"{store.url}/log/1"}
-    assert "permission" in str(caught.value.hint)
-    assert store.info("log/1") is None
-
-
-FORBIDDEN = answered("403 Forbidden", "AccessDenied")
-
-
-@pytest.mark.parametrize("later", [[FORBIDDEN], [answered("400 Bad Request", "ExpiredToken")], [cut_off, FORBIDDEN]])
-def test_a_no_does_not_settle_what_became_of_the_request_before(
-    server: S3Server, store: Store, later: Sequence[Fault], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_FIRST_WAIT", 0.001)
-    late = Late()
-    server.faults += [late, *later]
-    with server.counting() as requests, pytest.raises(CommitStateUnknownError) as caught:
-        store.put_if_absent("log/1", b"mine alone")
-    assert caught.value.parameters == {"path": f"{store.url}/log/1"}
-    assert requests == {"CREATE": 1 + len(later), "GET": 1 + len(later)}
-    assert late.land() == ["200 OK"]
-    assert store.put_if_absent("log/1", b"mine alone").size == 10
-
-
-def test_a_request_that_is_served_late_changes_nothing_once_it_is_settled(server: S3Server, store: Store) -> None:
-    late = Late()
-    server.faults += [late]
-    assert store.put_if_absent("log/1", b"mine alone").size == 10
-    server.faults += [late]
-    store.put_if_absent("log/2", b"mine, too")
-    assert late.land() == ["412 PRECONDITION FAILED"] * 2
-
-
-def test_a_refused_request_is_sent_once_and_a_busy_store_is_asked_again(
-    server: S3Server, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_FIRST_WAIT", 0.001)
-    busy = [answered("503 Slow Down"), answered("429 Too Many Requests"), answered("409 Conflict")]
-    server.faults += busy
-    with server.counting() as requests:
-        store.put_if_absent("log/1", b"mine")
-    assert requests == {"CREATE": 4, "GET": 3}
-    for refusal in (FORBIDDEN, answered("400 Bad Request", "ExpiredToken"), answered("307 Temporary Redirect")):
-        server.faults.append(refusal)
-        with server.counting() as requests, pytest.raises(StorageError) as caught:
-            store.put_if_absent("log/2", b"mine")
-        assert not isinstance(caught.value, CommitStateUnknownError)
-        assert requests == {"CREATE": 1, "GET": 1}
-    server.faults += [answered("409 Conflict")] * module._ATTEMPTS
-    with pytest.raises(StorageError) as caught:
-        store.put_if_absent("log/2", b"mine")
-    assert caught.value.condition == "DELTAMERGE_STORAGE_REFUSED"
 
 
 def test_an_outcome_that_stays_unknown_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

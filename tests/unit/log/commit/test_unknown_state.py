@@ -15,7 +15,7 @@ from deltamerge.log.replay.table import open_log
 from deltamerge.protocol.table.actions import AddFile
 from deltamerge.storage import AlreadyExists, ObjectInfo, Store, open_store
 from deltamerge.storage.local import LocalStore
-from tests.stores.server import Fault, Late, S3Server, answered, cut_off, overtaken_by
+from tests.stores.server import Fault, Front, Late, answered, cut_off, overtaken_by
 from tests.unit.log.building import PROTOCOL, create, info, load, metadata, paths
 
 FORBIDDEN = answered("403 Forbidden", "AccessDenied")
@@ -25,9 +25,9 @@ WINNER = "".join(
 
 
 @pytest.fixture
-def store(server: S3Server, bucket: str) -> Store:
+def store(front: Front, front_place: str) -> Store:
     """A table of one version, and a data file that is written for the next."""
-    found = open_store(f"s3://{bucket}/t", server.options)
+    found = open_store(front_place, front.options)
     found.put_if_absent(commit_name(0), "".join(json.dumps(action) + "\n" for action in (PROTOCOL, metadata())).encode())
     found.put("new", b"rows")
     return found
@@ -41,32 +41,32 @@ def append(store: Store) -> Committed:
 
 
 @pytest.mark.parametrize("later", [[FORBIDDEN], [cut_off, FORBIDDEN]])
-def test_a_commit_that_lands_late_finds_its_data(server: S3Server, bucket: str, store: Store, later: Sequence[Fault]) -> None:
+def test_a_commit_that_lands_late_finds_its_data(front: Front, front_place: str, store: Store, later: Sequence[Fault]) -> None:
     late = Late()
-    server.faults += [late, *later]
+    front.faults += [late, *later]
     with pytest.raises(CommitStateUnknownError) as caught:
         append(store)
     assert caught.value.condition == "DELTAMERGE_COMMIT_STATE_UNKNOWN"
-    assert late.land() == ["200 OK"]
-    snapshot = open_log(f"s3://{bucket}/t", server.options).snapshot()
+    assert [status[:3] for status in late.land()] in (["200"], ["201"])
+    snapshot = open_log(front_place, front.options).snapshot()
     assert (snapshot.version, paths(snapshot)) == (1, ["new"])
     assert store.read("new") == b"rows"
 
 
-def test_a_refusal_is_certain_and_leaves_no_data(server: S3Server, store: Store) -> None:
-    server.faults.append(FORBIDDEN)
+def test_a_refusal_is_certain_and_leaves_no_data(front: Front, store: Store) -> None:
+    front.faults.append(FORBIDDEN)
     with pytest.raises(StorageError) as caught:
         append(store)
     assert caught.value.condition == "DELTAMERGE_STORAGE_REFUSED"
     assert store.info("new") is None
 
 
-def test_a_commit_of_another_settles_that_this_one_lost(server: S3Server, store: Store) -> None:
+def test_a_commit_of_another_settles_that_this_one_lost(front: Front, store: Store) -> None:
     late = Late()
-    server.faults += [late, overtaken_by(WINNER.encode())]
+    front.faults += [late, overtaken_by(WINNER.encode())]
     done = append(store)
     assert (done.version, done.attempts) == (2, 2)
-    assert late.land() == ["412 PRECONDITION FAILED"]
+    assert [status[:3] for status in late.land()] in (["412"], ["409"])
     assert paths(load(store)) == ["new", "w"]
 
 
