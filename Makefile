@@ -62,6 +62,7 @@ test-store: java $(READY)
 	$(BIN)/python -m pytest tests/e2e --store s3
 
 # The tests of Spark Connect by pyspark-client alone, against a server of $(SPARK).
+client minimal: export DELTAMERGE_TEST_SLOW = 1
 client: java $(READY) $(CLIENT)/.ready
 	$(BIN)/python -m tests.client $(CLIENT)/bin/python tests/e2e
 
