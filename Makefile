@@ -29,7 +29,7 @@ demo: java $(READY)
 # In the order in which two at a time end soonest.
 # PySpark 3.5 is supported as classic Spark only.
 CONNECTED = $(if $(filter 3.5,$(SPARK)),,test-connect)
-test: test-classic $(CONNECTED) test-cases test-install test-apart test-store test-units
+test: test-classic $(CONNECTED) test-units test-cases test-install test-apart test-store
 
 test-all: export DELTAMERGE_TEST_ALL = 1
 test-all: test

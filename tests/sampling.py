@@ -65,6 +65,11 @@ def due(items: Sequence[pytest.Item], day: int, slow: frozenset[str] = frozenset
     return _rotated(items, day, days)
 
 
+def half(items: Sequence[pytest.Item], day: int) -> list[pytest.Item]:
+    """Half of the tests, on the next day the others, in the order given."""
+    return [item for item in items if (day + zlib.crc32(item.name.encode())) % 2 == 0]
+
+
 def _rotated(items: Sequence[pytest.Item], day: int, days: Callable[[str, int], int]) -> list[pytest.Item]:
     """Of each test the variants of a day, where all of them take so many days as `days` says of its name and their number."""
     groups: dict[str, list[pytest.Item]] = defaultdict(list)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sampling import SLOW, due, place, quarter, single, today, todays
+from tests.sampling import SLOW, due, half, place, quarter, single, today, todays
 from tests.slow import slow
 
 pytest_plugins = ["pytester"]
@@ -76,6 +76,12 @@ def test_slow_tests_run_on_one_day_in_four_and_all_do_in_turn(items: list[pytest
     four = [due(items, day, named) for day in range(4)]
     assert set().union(*four) == set(items)
     assert sum(map(len, four)) == 12 + 1 + 2 * 4
+
+
+def test_two_days_have_both_halves(items: list[pytest.Item]) -> None:
+    first, second = half(items, 1), half(items, 2)
+    assert sorted([*first, *second], key=items.index) == items
+    assert half(items, 3) == first
 
 
 def test_all_cases_run_in_two_days(pytester: pytest.Pytester) -> None:
