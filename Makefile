@@ -34,7 +34,7 @@ test: test-classic $(CONNECTED) test-units test-cases test-install test-apart te
 test-all: export DELTAMERGE_TEST_ALL = 1
 test-all: test
 
-# Finds the tests that take more than a second: each of them runs on one day in four.
+# Finds the tests that take more than a second: each of their variants runs on one day in four, or in six.
 slow: $(READY)
 	DELTAMERGE_TEST_SLOW=1 PYTEST_ADDOPTS=--durations=0 $(MAKE) test > .venv/durations
 	$(BIN)/python -m tests.slow < .venv/durations
@@ -61,8 +61,10 @@ test-units: java $(READY)
 test-store: java $(READY)
 	$(BIN)/python -m pytest tests/e2e --store s3
 
-# The tests of Spark Connect by pyspark-client alone, against a server of $(SPARK).
+# No other day's run makes up for what these leave out.
 client minimal: export DELTAMERGE_TEST_SLOW = 1
+
+# The tests of Spark Connect by pyspark-client alone, against a server of $(SPARK).
 client: java $(READY) $(CLIENT)/.ready
 	$(BIN)/python -m tests.client $(CLIENT)/bin/python tests/e2e
 

@@ -122,8 +122,9 @@ def _sample(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item
 
 
 def _slow(config: pytest.Config) -> frozenset[str]:
-    """The tests that run on some days only: none where files or single tests are asked for, or all slow ones."""
-    return frozenset() if "DELTAMERGE_TEST_SLOW" in os.environ or any(".py" in arg for arg in config.args) else SLOW
+    """The tests that run on some days only: none where tests are asked for by a file or a name, or all slow ones."""
+    named = bool(config.getoption("keyword")) or any(".py" in arg for arg in config.args)
+    return frozenset() if named or "DELTAMERGE_TEST_SLOW" in os.environ else SLOW
 
 
 def _runs_on_connect(item: pytest.Item) -> bool:

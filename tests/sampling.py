@@ -1,7 +1,6 @@
 """Which of the tests run unless all are asked for: each once, in one setting, on classic Spark or on Spark Connect.
 
-Of those with other variants half or a third of them, on the next days the others. Of slow tests a quarter, on the next days the
-others.
+Of those with other variants half or a third of them, on the next days the others. Of slow tests' variants a quarter or a sixth.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ def todays(items: Sequence[pytest.Item], day: int, slow: frozenset[str] = frozen
 
 
 def due(items: Sequence[pytest.Item], day: int, slow: frozenset[str] = frozenset()) -> list[pytest.Item]:
-    """All tests but of those that are `slow` a quarter, and of the cases every other one, in the order given."""
+    """All tests; where some are `slow` a quarter of their variants, and every other case, in the order given."""
 
     def days(name: str, variants: int) -> int:
         if name in slow:
             return 4
-        return 2 if name.startswith("cases/") and variants > 4 else 1
+        return 2 if slow and name.startswith("cases/") and variants > 4 else 1
 
     return _rotated(items, day, days)
 

@@ -113,6 +113,15 @@ def test_options_of_queries_say_the_same(spark: SparkSession, tables: list[str],
 @pytest.mark.parametrize("said", ["'versionAsOf' = 0, versionAsOf = 1", "'timestampAsOf' = 'x', 'timestampAsOf' = 'x'"])
 def test_an_option_of_a_query_is_given_once(spark: SparkSession, tables: list[str], said: str) -> None:
     query = f"SELECT * FROM delta.`{tables[0]}` WITH ({said})"
+    found = []
     for sql in (spark.sql, lambda text: deltamerge.sql(spark, text)):
-        with pytest.raises(ParseException, match="DUPLICATE_KEY"):
+        with pytest.raises(ParseException, match="DUPLICATE_KEY") as caught:
             sql(query)
+        found.append((caught.value.getCondition(), caught.value.getMessageParameters()))
+    assert found[0] == found[1]
+
+
+def test_of_two_spellings_of_an_option_the_last_one_counts(spark: SparkSession, tables: list[str]) -> None:
+    for said in ("'versionAsOf' = 0, 'VERSIONASOF' = 1", "'versionAsOf' = 1, 'versionasof' = 0"):
+        query = f"SELECT id, n FROM delta.`{tables[0]}` WITH ({said})"
+        assert rows(deltamerge.sql(spark, query)) == rows(spark.sql(query))

@@ -52,6 +52,8 @@ def azurite(folder: Path) -> Iterator[dict[str, str]]:
 class AzureFront(Front):
     """A server before the emulator that `options` open; `options` of its own lead to it."""
 
+    created, taken = "201", "409"
+
     def __init__(self, options: dict[str, str]) -> None:
         emulator = urlsplit(options["azure_storage_endpoint"])
         super().__init__(partial(_forwarded, emulator.netloc))

@@ -27,8 +27,10 @@ class Front:
     """What stands before a store: an application that answers requests, unless a fault does.
 
     `options` are those that open the store, as object stores' clients name them. `requests` counts by kind: LIST, HEAD, GET, PUT,
-    CREATE (a conditional put), DELETE, POST.
+    CREATE (a conditional put), DELETE, POST. `created` and `taken` are the statuses of a conditional put.
     """
+
+    created, taken = "200", "412"
 
     def __init__(self, app: Application) -> None:
         self._app = app

@@ -88,9 +88,10 @@ def test_all_cases_run_in_two_days(pytester: pytest.Pytester) -> None:
     (pytester.path / "cases").mkdir()
     (pytester.path / "cases" / "test_it.py").write_text(MODULE)
     cases, _ = pytester.inline_genitems("cases")
-    found = [[item.name for item in due(cases, day)] for day in (1, 2)]
+    found = [[item.name for item in due(cases, day, frozenset({"another"}))] for day in (1, 2)]
     assert [len(day) for day in found] == [12 / 2 + 3] * 2
     assert {*found[0], *found[1]} == {item.name for item in cases}
+    assert due(cases, 1) == cases
 
 
 def test_slow_tests_are_those_of_more_than_a_second_in_the_mean() -> None:

@@ -33,7 +33,7 @@ class Flights:
 
 
 def load_flights() -> Flights:
-    """Read and split the data; the corrections are random but seeded. Raises DeltaMergeError where a package lacks."""
+    """Read and split the data; the corrections are random but seeded. Raises DeltaMergeError where a package is missing."""
     for reader in ("deltalake", "duckdb"):  # which prove the result at the end
         if importlib.util.find_spec(reader) is None:
             raise _not_installed(f"{reader}, by which the demo reads its result,")

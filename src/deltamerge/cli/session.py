@@ -149,8 +149,10 @@ def _quiet_start(says_so: bool) -> Iterator[None]:
             terminal = Console(file=screen)
             with terminal.status("starting Spark") if says_so and terminal.is_terminal else contextlib.nullcontext():
                 yield
-        except OSError as error:  # the program that starts Java is not where SPARK_HOME says
-            raise _not_started(f"{error.strerror}: {error.filename}") from error
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            if not error.filename:
+                raise
+            raise _not_started(f"{error.strerror}: {error.filename}") from error  # where SPARK_HOME says that Spark is
         except PySparkException as error:
             if not str(error).startswith("[JAVA_GATEWAY_EXITED]"):
                 raise

@@ -136,7 +136,7 @@ class ObjectStore:
 
     def put(self, name: str, data: bytes) -> None:
         try:
-            obstore.put(self._client, self._prefix + name, data)
+            _whole(lambda: obstore.put(self._client, self._prefix + name, data))
         except _FAILURES as error:
             raise self._refused("write", name, error) from None
 
@@ -188,14 +188,21 @@ class ObjectStore:
             raise self._refused("delete", name, error) from None
 
     def walk(self, is_hidden: Callable[[str], bool]) -> Iterator[Listing]:
-        try:
-            for page in obstore.list(self._client, self._prefix or None, chunk_size=_PAGE):
-                infos = [self._info(meta) for meta in page]
-                yield Listing([info for info in infos if not any(map(is_hidden, info.name.split("/")))])
-        except FileNotFoundError:
-            return
-        except _FAILURES as error:
-            raise self._refused("list", "", error) from None
+        last: str | None = None
+        left = _READS
+        while left:
+            try:
+                for page in obstore.list(self._client, self._prefix or None, offset=last, chunk_size=_PAGE):
+                    infos = [self._info(meta) for meta in page]
+                    yield Listing([info for info in infos if not any(map(is_hidden, info.name.split("/")))])
+                    last = page[-1]["path"] if page else last
+                return
+            except FileNotFoundError:
+                return
+            except _FAILURES as error:
+                left -= 1
+                if not left or _BROKEN not in str(error):
+                    raise self._refused("list", "", error) from None
 
     def delete_all(self, names: Sequence[str]) -> int:
         pages = [names[start : start + _PAGE] for start in range(0, len(names), _PAGE)]

@@ -156,16 +156,17 @@ def test_a_java_that_does_not_start_is_heard(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_spark_home_without_spark_is_named(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    program = str(tmp_path / "bin" / "spark-submit")
+def test_a_spark_home_without_spark_is_named(tmp_path: Path) -> None:
+    environment = {**os.environ, "SPARK_HOME": str(tmp_path)}
+    done = subprocess.run([*START, "sql", "SELECT 1"], env=environment, capture_output=True, text=True, check=False)
+    first, *rest = done.stderr.splitlines()
+    assert first.startswith(f"DELTAMERGE_SPARK_NOT_STARTED: Spark's Java did not start: No such file or directory: {tmp_path}")
+    assert (done.returncode, done.stdout, len(rest), "SPARK_HOME" in rest[0]) == (1, "", 1, True)
 
-    def started() -> None:
-        with _quiet_start(says_so=False):
-            subprocess.Popen([program])
 
-    with pytest.raises(DeltaMergeError, match=r"DELTAMERGE_SPARK_NOT_STARTED\].* No such file .*spark-submit(?s:.*)SPARK_HOME"):
-        started()
-    assert capfd.readouterr() == ("", "")
+def test_other_errors_of_a_start_are_not_about_spark_home() -> None:
+    with pytest.raises(ConnectionRefusedError), _quiet_start(says_so=False):
+        raise ConnectionRefusedError(111, "Connection refused")
 
 
 @pytest.mark.parametrize("reader", ["deltalake", "duckdb"])

@@ -63,16 +63,15 @@ def travel_of(table: TableName) -> tuple[str | None, str | None]:
     Raises ParseError for an option that is given twice, AnalysisError where both are given, InvalidArgumentError for the change
     data feed, which SQL text reads by a function.
     """
-    options = dict(table.options)
-    if len(options) < len(table.options):
-        names = [name for name, _ in table.options]
-        twice = sorted(name for name in options if names.count(name) > 1)
+    names = [name for name, _ in table.options]
+    if twice := [name for name in names if names.count(name) > 1]:
         raise ParseError(
             "DUPLICATE_KEY",
-            f"Found duplicate keys {', '.join(f'`{name}`' for name in twice)}.",
+            f"Found duplicate keys `{twice[0]}`.",
             parameters={"keyColumn": f"`{twice[0]}`"},
             hint="Give each option of WITH once.",
         )
+    options = {name.lower(): value for name, value in table.options}
     version, time = options.get(VERSION), options.get(TIMESTAMP)
     if any(options.get(name, "false").lower() != "false" for name in FEED):
         raise InvalidArgumentError(

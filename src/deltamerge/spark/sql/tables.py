@@ -144,7 +144,7 @@ def _table_at(text: str, tokens: Sequence[Token], n: int) -> TableName | None:
     is_path = len(parts) == 2 and parts[0].name.lower() == "delta" and parts[1].kind is Kind.NAME
     kind, begin, end = _time_travel(text, tokens, behind) if parts else ("", behind, behind)
     options, behind_options = _options_at(tokens, end) if parts else ((), end)
-    if {name for name, _ in options}.isdisjoint((VERSION, TIMESTAMP, *FEED)):
+    if {name.lower() for name, _ in options}.isdisjoint((VERSION, TIMESTAMP, *FEED)):
         options, behind_options = (), end
     is_plain = not (is_path or kind or options)
     if is_plain and (not parts or keyword_at(tokens, n) in _NO_TABLES or keyword_at(tokens, behind) == "("):
@@ -162,7 +162,7 @@ FEED = ("readchangefeed", "readchangedata")
 
 
 def _options_at(tokens: Sequence[Token], n: int) -> tuple[tuple[tuple[str, str], ...], int]:
-    """The options `WITH ('name' = 'value', ..)` that follow, with their names in lower case, and the place behind them."""
+    """The options `WITH ('name' = 'value', ..)` that follow, and the place behind them."""
     if keyword_at(tokens, n) != "WITH" or keyword_at(tokens, n + 1) != "(":
         return (), n
     behind = min(partner(tokens, n + 1) + 1, len(tokens))
@@ -173,7 +173,7 @@ def _options_at(tokens: Sequence[Token], n: int) -> tuple[tuple[tuple[str, str],
             text = string_value(token) if token.kind is Kind.STRING else None
             part += [] if token.text in ("=", "==") else [token.name if text is None else text]
         elif part:
-            found.append((part[0].lower(), "".join(part[1:])))
+            found.append((part[0], "".join(part[1:])))
             part = []
     return tuple(found), behind
 

@@ -74,9 +74,9 @@ def test_what_names_no_version_is_left_to_spark(behind: str) -> None:
 @pytest.mark.parametrize(
     ("said", "options"),
     [
-        ("WITH ('versionAsOf' = '0')", (("versionasof", "0"),)),
-        ("WITH (versionAsOf 12, 'x' = true)", (("versionasof", "12"), ("x", "true"))),
-        ('WITH ("timestampAsOf" = "2024-01-01, at (noon)")', (("timestampasof", "2024-01-01, at (noon)"),)),
+        ("WITH ('versionAsOf' = '0')", (("versionAsOf", "0"),)),
+        ("WITH (versionasof 12, 'x' = true)", (("versionasof", "12"), ("x", "true"))),
+        ('WITH ("timestampAsOf" = "2024-01-01, at (noon)")', (("timestampAsOf", "2024-01-01, at (noon)"),)),
     ],
 )
 @pytest.mark.parametrize("behind", ["", " x", " AS x WHERE a > 1", " TABLESAMPLE (5 ROWS) x", " JOIN s"])
@@ -198,13 +198,13 @@ def test_no_table_is_looked_up_for_a_with_query() -> None:
 
 def test_the_name_of_an_option_may_be_in_backquotes() -> None:
     (table,) = tables_in("SELECT * FROM t WITH (`versionAsOf` = 0)", plain=True)
-    assert table.options == (("versionasof", "0"),)
+    assert table.options == (("versionAsOf", "0"),)
 
 
 @pytest.mark.parametrize(("value", "found"), [("-1", "-1"), ("== 1", "1"), ("", ""), ("'1' '2'", "12")])
 def test_all_of_an_option_is_its_value(value: str, found: str) -> None:
     (table,) = tables_in(f"SELECT * FROM t WITH ('versionAsOf' {value})", plain=True)
-    assert table.options == (("versionasof", found),)
+    assert table.options == (("versionAsOf", found),)
 
 
 @pytest.mark.parametrize(
@@ -223,11 +223,16 @@ def test_a_table_is_read_as_of_what_is_said(said: str, found: tuple[str | None, 
     assert travel_of(table) == found
 
 
-@pytest.mark.parametrize("twice", ["'versionAsOf' = 0, versionAsOf 1", "timestampAsOf 'x', 'x' = 1, 'TIMESTAMPASOF' = 'x'"])
+@pytest.mark.parametrize("twice", ["'versionAsOf' = 0, versionAsOf 1", "timestampAsOf 'x', 'x' = 1, 'timestampAsOf' = 'x'"])
 def test_an_option_is_given_once(twice: str) -> None:
     (table,) = tables_in(f"SELECT * FROM t WITH ({twice})")
-    with pytest.raises(ParseError, match=r"DUPLICATE_KEY\].* `(version|timestamp)asof`"):
+    with pytest.raises(ParseError, match=r"DUPLICATE_KEY\].* `(version|timestamp)AsOf`"):
         travel_of(table)
+
+
+def test_of_two_spellings_of_an_option_the_last_one_counts() -> None:
+    (table,) = tables_in("SELECT * FROM t WITH (versionAsOf 0, VERSIONASOF 1)")
+    assert travel_of(table) == ("1", None)
 
 
 @pytest.mark.parametrize(
