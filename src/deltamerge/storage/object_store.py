@@ -188,20 +188,25 @@ class ObjectStore:
             raise self._refused("delete", name, error) from None
 
     def walk(self, is_hidden: Callable[[str], bool]) -> Iterator[Listing]:
-        last: str | None = None
-        left = _READS
+        """Where an answer breaks off the walk goes on behind the last object, if the store has listed them in their order."""
+        last, in_order, left = "", True, _READS
         while left:
+            start = last
             try:
-                for page in obstore.list(self._client, self._prefix or None, offset=last, chunk_size=_PAGE):
-                    infos = [self._info(meta) for meta in page]
+                for page in obstore.list(self._client, self._prefix or None, offset=start or None, chunk_size=_PAGE):
+                    infos = []
+                    for meta in page:
+                        if meta["path"] <= start:  # some stores list from the beginning again
+                            continue
+                        in_order, last = in_order and meta["path"] > last, meta["path"]
+                        infos.append(self._info(meta))
                     yield Listing([info for info in infos if not any(map(is_hidden, info.name.split("/")))])
-                    last = page[-1]["path"] if page else last
                 return
             except FileNotFoundError:
                 return
             except _FAILURES as error:
                 left -= 1
-                if not left or _BROKEN not in str(error):
+                if not (left and in_order and _BROKEN in str(error)):
                     raise self._refused("list", "", error) from None
 
     def delete_all(self, names: Sequence[str]) -> int:

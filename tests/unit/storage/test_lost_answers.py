@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from obstore import exceptions as oe
 
 from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.storage import AlreadyExists, Store, open_store
@@ -190,3 +191,42 @@ def test_a_refusal_of_any_kind_has_a_name(front: Front, store: Store, kind: str)
     assert caught.value.condition == "DELTAMERGE_STORAGE_REFUSED"
     front.faults_of.clear()
     assert store.read("x/1") == b"one"
+
+
+def test_a_walk_goes_on_behind_the_last_page(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file comes once, in whichever page the answer broke off."""
+    for number in range(5):
+        store.put(f"x/{number}", b"one")
+    listed, starts = module.obstore.list, []
+
+    def breaking(*given: Any, offset: str | None, chunk_size: int) -> Any:
+        starts.append(offset)
+        pages = [page for page in listed(*given, chunk_size=2, offset=offset) if page[-1]["path"] > (offset or "")]
+        yield from pages[: 1 if len(starts) < module._READS else None]
+        if len(starts) < module._READS:
+            raise oe.GenericError("HTTP error: request or response body error")
+
+    monkeypatch.setattr(module.obstore, "list", breaking)
+    found = [info.name for page in store.walk(lambda _: False) for info in page.files]
+    assert found == ["log/0", "x/0", "x/1", "x/2", "x/3", "x/4"]
+    assert [start and start.rpartition("some/table/")[2] for start in starts] == [None, "x/0", "x/2"]
+
+
+def test_a_walk_without_order_is_whole_or_an_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        store.put(f"x/{number}", b"one")
+    listed, breaks = module.obstore.list, False
+
+    def backwards(*given: Any, offset: str | None, chunk_size: int) -> Any:
+        metas = [meta for page in listed(*given, offset=offset, chunk_size=chunk_size) for meta in page]
+        yield metas[:2:-1]
+        if breaks:
+            raise oe.GenericError("HTTP error: request or response body error")
+        yield metas[2::-1]
+
+    monkeypatch.setattr(module.obstore, "list", backwards)
+    found = [info.name for page in store.walk(lambda _: False) for info in page.files]
+    assert found == ["x/3", "x/2", "x/1", "x/0", "log/0"]
+    breaks = True
+    with pytest.raises(StorageError, match="DELTAMERGE_STORAGE_REFUSED"):
+        list(store.walk(lambda _: False))
