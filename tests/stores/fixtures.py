@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -13,23 +13,33 @@ if TYPE_CHECKING:
     from tests.stores.server import Front, S3Server
 
 
+AnyFront = TypeVar("AnyFront", bound="Front")
+
+
+def _served(front: AnyFront) -> Iterator[AnyFront]:
+    front.start()
+    yield front
+    front.stop()
+
+
+def _clean(front: AnyFront) -> Iterator[AnyFront]:
+    yield front
+    front.faults.clear()
+    front.faults_of.clear()
+    front.honours_conditions = True
+
+
 @pytest.fixture(scope="session")
 def running() -> Iterator[S3Server]:
     from tests.stores.server import S3Server  # only where it is needed: it takes a second
 
-    server = S3Server()
-    server.start()
-    yield server
-    server.stop()
+    yield from _served(S3Server())
 
 
 @pytest.fixture
 def server(running: S3Server) -> Iterator[S3Server]:
     """The server without what a test before may have left behind."""
-    yield running
-    running.faults.clear()
-    running.faults_of.clear()
-    running.honours_conditions = True
+    yield from _clean(running)
 
 
 @pytest.fixture
@@ -55,18 +65,13 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
 def azure_running(emulator: dict[str, str]) -> Iterator[AzureFront]:
     from tests.stores.azurite import AzureFront
 
-    front = AzureFront(emulator)
-    front.start()
-    yield front
-    front.stop()
+    yield from _served(AzureFront(emulator))
 
 
 @pytest.fixture
 def azure(azure_running: AzureFront) -> Iterator[AzureFront]:
     """A server before Azure's emulator, without what a test before may have left behind."""
-    yield azure_running
-    azure_running.faults.clear()
-    azure_running.faults_of.clear()
+    yield from _clean(azure_running)
 
 
 @pytest.fixture
