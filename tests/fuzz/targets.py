@@ -20,7 +20,9 @@ from deltamerge.log.replay.commit_file import UNPARSABLE, parse_commit
 from deltamerge.log.replay.load import load
 from deltamerge.log.replay.segment import CheckpointFiles, commit_name, is_checkpoint
 from deltamerge.merge.statement.parse import parse_merge
+from deltamerge.protocol.formats.parquet_file import ColumnChunks
 from deltamerge.protocol.formats.roaring import encode
+from deltamerge.protocol.formats.thrift import Malformed
 from deltamerge.protocol.schema.types import arrow_schema, check_supported, parse_schema
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import deleted_rows, file_of_vectors, vector_reference
@@ -31,6 +33,10 @@ from deltamerge.storage import ObjectInfo
 from deltamerge.storage.local import LocalStore
 from deltamerge.worker.parquet.footer import read_footer
 from deltamerge.worker.parquet.plain import NotSpliceable
+from deltamerge.worker.scan.row_errors import Refused
+from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
+from deltamerge.worker.scan.store import DataStore
+from deltamerge.worker.skipping.keys import build_filter
 from tests.spec.test_log_fuzz import build
 from tests.unit.log import building
 
@@ -144,18 +150,50 @@ def _partitions() -> Target:
     return Target(run, [b"1", b"1.5e9", b"2020-02-29", b"2020-02-29 12:30:00.123456", b"true", b"NaN", b"-99999-01-01", b"12.34"])
 
 
-def _footer() -> Target:
+def _file() -> tuple[bytes, int]:
+    """The bytes of a Parquet file, and where its footer begins."""
     sink = pa.BufferOutputStream()
     columns = {"i": pa.array(range(40)), "s": ["x"] * 40, "l": [[1, None]] * 40}
     pq.write_table(pa.table(columns), sink, row_group_size=16, write_page_index=True)
-    seed = sink.getvalue().to_pybytes()
-    start = len(seed) - 8 - int.from_bytes(seed[-8:-4], "little")
+    data = sink.getvalue().to_pybytes()
+    return data, len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+
+def _footer() -> Target:
+    seed, start = _file()
 
     def run(tail: bytes) -> object:
         data = seed[:start] + tail
         return read_footer(lambda count, at: data[at : at + count], len(data))
 
     return Target(run, [seed[start:]], (DeltaMergeError, NotSpliceable))
+
+
+def _chunks() -> Target:
+    """All that a footer says of column chunks, however its schema is."""
+
+    def run(footer: bytes) -> None:
+        chunks = ColumnChunks(footer)
+        for group in range(3):
+            for number in range(3):
+                chunks.chunk(group, number)
+
+    seed, start = _file()
+    return Target(run, [seed[start:-8]], (Malformed,))
+
+
+def _rows() -> Target:
+    """A data file with another footer, of which rows are read that statistics may rule out."""
+    seed, start = _file()
+    keys, _ = build_filter(["i"], [pa.array([3, 20])], [False])
+    root = Path(tempfile.mkdtemp())
+    spec = ScanSpec(DataStore("file", str(root)), pa.schema([("i", pa.int64()), ("s", pa.string())]), keys)
+
+    def run(tail: bytes) -> object:
+        (root / "a").write_bytes(seed[:start] + tail)
+        return list(scan_file(spec, FileTask(0, "a", {})))
+
+    return Target(run, [seed[start:]], (DeltaMergeError, Refused))
 
 
 def _schema() -> Target:
@@ -197,6 +235,8 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "descriptor": _descriptor,
     "partition value": _partitions,
     "footer": _footer,
+    "chunks": _chunks,
+    "data file": _rows,
     "schema": _schema,
     "merge text": _merge_text,
     "expression": _expression,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.effort import ALL
+from tests.fuzz.corpus import kept
 from tests.fuzz.guided import fuzzed
 from tests.fuzz.targets import TARGETS, Target
 
@@ -26,7 +27,7 @@ def silent() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_bytes_are_read_or_refused_by_name(name: str) -> None:
-    found = fuzzed(TARGETS[name](), 10 if ALL else 0.4, SEED)
+    found = fuzzed(TARGETS[name](), 10 if ALL else 0.4, SEED, kept(name))
     assert found.wrong == []
     assert found.inputs > len(TARGETS[name]().seeds)
 

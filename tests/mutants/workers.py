@@ -6,6 +6,41 @@ from tests.mutants.base import Break
 
 WORKERS = (
     Break(
+        "texts are compared by an order that nobody knows",
+        "protocol/formats/parquet_file.py",
+        "by_type and low == 6 if width is None",
+        "low == 6 if width is None",
+        "protocol/formats/test_parquet_file.py",
+    ),
+    Break(
+        "a bound has no sign",
+        "protocol/formats/parquet_file.py",
+        "int.from_bytes(bound, order, signed=True)",
+        "int.from_bytes(bound, order)",
+        "protocol/formats/test_parquet_file.py worker/scan/test_scan.py",
+    ),
+    Break(
+        "bounds of any length are numbers",
+        "protocol/formats/parquet_file.py",
+        "len(found[0]) == len(found[1]) == width",
+        "True",
+        "protocol/formats/test_parquet_file.py",
+    ),
+    Break(
+        "nulls that nobody counted are none",
+        "worker/write/existing.py",
+        "        if chunk.nulls is None or (chunk.bounds is None",
+        "        if (chunk.bounds is None",
+        "protocol/formats/test_parquet_file.py",
+    ),
+    Break(
+        "sizes of texts are kept where there are none",
+        "worker/parquet/schema.py",
+        "    if 1 in sizes and leaf.type != _BYTE_ARRAY:\n",
+        "    if False:\n",
+        "worker/write/test_splice_reasons.py",
+    ),
+    Break(
         "changed files are not synced",
         "worker/write/apply.py",
         '        spec.write.store.sync(row["name"] for row in rows)\n',

@@ -14,7 +14,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.replay.commit_file import UNPARSABLE, cause_of, json_lines
@@ -31,6 +30,7 @@ from deltamerge.log.replay.segment import LOG, CheckpointFiles
 from deltamerge.log.stats.stored import STRUCTS, StoredFile, StoredStats, parsed_stats, valid
 from deltamerge.log.stats.struct import json_texts, whole
 from deltamerge.protocol.formats.decoded_size import OBJECT_TIMES, DecodedSize
+from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.table.actions import Action, parse_action
 from deltamerge.storage import NotFound, Store
 
@@ -133,7 +133,7 @@ def _read_json(data: bytes) -> _Part:
 
 
 def _read_parquet(data: bytes, columns: Sequence[str], again: StoredFile | None, size: DecodedSize) -> _Part:
-    file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+    file = ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
     schema = file.schema_arrow
     if not {*_SMALL, "add", "remove"} & set(schema.names):
         raise ValueError("it has no column for actions")

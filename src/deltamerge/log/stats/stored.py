@@ -16,11 +16,11 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from deltamerge.errors import StorageError
 from deltamerge.log.stats.struct import as_type, child, whole
-from deltamerge.protocol.formats.decoded_size import DecodedSize, TooLarge
+from deltamerge.protocol.formats.decoded_size import DecodedSize
+from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
 from deltamerge.protocol.values.predicate import Path
 from deltamerge.storage import NotFound, ObjectInfo, Store
@@ -44,13 +44,13 @@ class StoredFile:
         info = store.info(name)
         return None if info is None else cls(store, info)
 
-    def read(self) -> tuple[pq.ParquetFile, bytes]:
+    def read(self) -> tuple[ParquetFile, bytes]:
         """The file, read again, and its bytes. Raises Changed when it is no longer the same."""
         data = self.store.read(self.info.name)
         now = self.store.info(self.info.name)
         if now is None or now.etag != self.info.etag:
             raise Changed("the file is another one")
-        file = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+        file = ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
         if _is_hybrid(file):
             raise Changed("its dates may be of the hybrid calendar")
         return file, data
@@ -79,7 +79,7 @@ def stored_leaves(groups: Sequence[StoredStats], wanted: Mapping[Path, pa.DataTy
             part for file, some in itertools.groupby(groups, attrgetter("file")) for part in _leaves(file, list(some), wanted)
         ]
         return {path: pa.concat_arrays([part[path] for part in parts]) for path in wanted}
-    except (Changed, TooLarge, NotFound, StorageError, OSError, pa.ArrowException) as error:
+    except (Changed, NotFound, StorageError, OSError, ValueError, pa.ArrowException) as error:
         log.debug("the statistics structs of %s are passed over: %s", groups[0].file.info.name, error)
         return None
 
@@ -99,7 +99,7 @@ def _leaves(
         yield {path: as_type(leaf, wanted[path]) for path, leaf in leaves.items()}
 
 
-def parsed_stats(file: pq.ParquetFile, row_group: int, columns: Sequence[str] = (STRUCTS,)) -> pa.StructArray:
+def parsed_stats(file: ParquetFile, row_group: int, columns: Sequence[str] = (STRUCTS,)) -> pa.StructArray:
     """The statistics structs of the files in a row group, or those of their `columns` alone, by their paths in the file.
 
     Old dates and timestamps are null when they may be of the hybrid calendar.
@@ -120,7 +120,7 @@ def _zoned(values: pa.Array, path: str, moments: set[str]) -> pa.Array:
     return pa.StructArray.from_arrays(list(children.values()), list(children), mask=values.is_null())
 
 
-def _is_hybrid(file: pq.ParquetFile) -> bool:
+def _is_hybrid(file: ParquetFile) -> bool:
     """Whether old dates or timestamps of a file may be of another calendar than Delta's."""
     calendars = calendars_of(file)
     return not calendars.dates is calendars.timestamps is Calendar.GREGORIAN

@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from deltamerge.protocol.formats.parquet_file import ColumnChunk, ParquetFile
 from deltamerge.protocol.formats.thrift import Malformed, Struct, read_struct
 
 MOST_BYTES, MOST_TIMES = 256 << 20, 100
@@ -67,19 +67,18 @@ class DecodedSize:
         if self._spent > self._most:
             raise TooLarge(f"decoded it takes more than the {self._most} bytes that it may take")
 
-    def add_columns(self, data: bytes, file: pq.ParquetFile, columns: Sequence[str], group: int) -> None:
+    def add_columns(self, data: bytes, file: ParquetFile, columns: Sequence[str], group: int) -> None:
         """The given columns of a row group of `file`, whose bytes are `data`, with all that is below them."""
-        metadata = file.metadata.row_group(group)
-        for number in range(metadata.num_columns):
+        for number in range(len(file.schema)):
             leaf = file.schema.column(number)
             if any(leaf.path == name or leaf.path.startswith(f"{name}.") for name in columns):
                 self._add_chunk(data, file, group, number)
 
-    def _add_chunk(self, data: bytes, file: pq.ParquetFile, group: int, number: int) -> None:
-        chunk, leaf = file.metadata.row_group(group).column(number), file.schema.column(number)
-        self.add(_VALUE_BYTES * max(0, chunk.num_values))
+    def _add_chunk(self, data: bytes, file: ParquetFile, group: int, number: int) -> None:
+        chunk, leaf = file.chunks.chunk(group, number), file.schema.column(number)
+        self.add(_VALUE_BYTES * max(0, chunk.values))
         pages = []
-        for page in _pages(data, chunk):
+        for page in _pages(data, chunk, leaf.path):
             # Arrow holds one page of a column at a time, whose values it then has, too.
             self.add(page.size)
             pages.append(page)
@@ -88,7 +87,7 @@ class DecodedSize:
         most = max((page.size for page in pages), default=0)
         coded = sum(page.values for page in pages if page.encoding in _CODED)
         if any(page.encoding not in (None, *_CODED, *_AS_THEY_ARE) for page in pages):
-            self._add_in_batches(file, group, number, most)
+            self._add_in_batches(file, group, number, chunk.values, most)
         elif coded * most > _SMALL_BYTES:
             self._add_coded(data, group, leaf.path, coded, _LIKELY_TIMES * sum(page.size for page in pages) + _SMALL_BYTES)
         else:
@@ -108,11 +107,11 @@ class DecodedSize:
                 for found in _dictionaries(part):
                     self.add(pc.sum(_lengths(found.dictionary).take(found.indices), min_count=0).as_py())
 
-    def _add_in_batches(self, file: pq.ParquetFile, group: int, number: int, page_bytes: int) -> None:
+    def _add_in_batches(self, file: ParquetFile, group: int, number: int, values: int, page_bytes: int) -> None:
         """A column in which values are made of those before them: each may be as long as a page, so that few are read at once."""
         leaf = file.schema.column(number)
         if leaf.max_repetition_level:  # a row may have any number of them
-            self.add(file.metadata.row_group(group).column(number).num_values * page_bytes)
+            self.add(values * page_bytes)
             return
         rows = max(1, _BATCH_BYTES // max(page_bytes, 1))
         for batch in file.iter_batches(rows, [group], [leaf.path], use_threads=False):
@@ -136,16 +135,14 @@ def _dictionaries(values: pa.Array) -> Iterator[pa.DictionaryArray]:
         yield from _dictionaries(values.values)
 
 
-def _pages(data: bytes, chunk: Any) -> Iterator[_Page]:
+def _pages(data: bytes, chunk: ColumnChunk, path: str) -> Iterator[_Page]:
     """The pages that a reader of a column chunk reads: until there are as many values as its footer says."""
-    dictionary, first = chunk.dictionary_page_offset, chunk.data_page_offset
-    at = dictionary if dictionary is not None and 0 < dictionary < first else first
-    seen = 0
-    while seen < chunk.num_values and 0 <= at < len(data):
+    at, seen = chunk.first_page, 0
+    while seen < chunk.values and 0 <= at < len(data):
         try:
             header, length = read_struct(data[at : at + _HEADER_BYTES])
         except Malformed as error:
-            raise ValueError(f"a page of {chunk.path_in_schema} has a damaged header: {error}") from error
+            raise ValueError(f"a page of {path} has a damaged header: {error}") from error
         page = _page(header)
         yield page
         seen += 0 if page.encoding is None else page.values

@@ -48,6 +48,52 @@ def read_struct(data: bytes, at: int = 0) -> tuple[Struct, int]:
         raise Malformed("it is cut off") from error
 
 
+def places(data: bytes, at: int = 0) -> tuple[dict[int, tuple[int, int]], int]:
+    """The type of each field of a struct and where its value begins, and the place behind the struct; some five times as fast as
+    to read it. Raises Malformed.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    id = 0
+    try:
+        while head := data[at]:
+            at, type = at + 1, head & 15
+            if head >> 4:
+                id += head >> 4
+            else:
+                number, at = _varint(data, at)
+                id = _signed(number)
+            if id in found or not 0 < id < 1 << 15:
+                raise Malformed(f"the field {id} is there twice, or can't be")
+            found[id] = (type, at)
+            at = _behind(data, at, type, 0)
+    except IndexError as error:
+        raise Malformed("it is cut off") from error
+    return found, at + 1
+
+
+def number_at(data: bytes, at: int) -> int:
+    """The whole number, of any length, that begins at a place. Raises Malformed."""
+    try:
+        return _signed(_varint(data, at)[0])
+    except IndexError as error:
+        raise Malformed("it is cut off") from error
+
+
+def struct_places(data: bytes, at: int) -> list[int]:
+    """Where each struct of a list begins, given where that begins. Raises Malformed, too, if its elements are something else."""
+    try:
+        count, type, at = _list_head(data, at)
+        if count and type != STRUCT:
+            raise Malformed("it is no list of structs")
+        found = []
+        for _ in range(count):
+            found.append(at)
+            at = _behind(data, at, STRUCT, 0)
+    except IndexError as error:
+        raise Malformed("it is cut off") from error
+    return found
+
+
 def struct_bytes(fields: Struct) -> bytes:
     """A struct as bytes, its fields in the order of their ids."""
     out = bytearray()
@@ -161,6 +207,78 @@ class _Reader:
                 self.at = at
                 fields[id] = (type, self.value(type, depth))
                 at = self.at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number without a sign, and the place behind it."""
+    found = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        found |= (byte & 127) << shift
+        if byte < 128:
+            return found, at
+        shift += 7
+        if shift > 63:
+            raise Malformed("a number is too long")
+
+
+def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """How many elements a list has, their type, and where the first begins. None is shorter than a byte."""
+    head = data[at]
+    count, at = (head >> 4, at + 1) if head >> 4 != 15 else _varint(data, at + 1)
+    if count > len(data) - at:
+        raise Malformed("it is cut off")
+    return count, head & 15, at
+
+
+def _behind(data: bytes, at: int, type: int, depth: int) -> int:
+    """The place behind a value that is a struct's field; IndexError where there is none."""
+    if type in _NUMBERS:
+        while data[at] > 127:
+            at += 1
+        return at + 1
+    if type == BINARY:
+        length, at = (data[at], at + 1) if data[at] < 128 else _varint(data, at)
+        return at + length
+    if depth > _DEEPEST:
+        raise Malformed("it is nested too deeply")
+    if type == STRUCT:
+        while head := data[at]:
+            at += 1
+            if head < 16:
+                at = _behind(data, at, I64, depth)
+            type = head & 15
+            # Most fields are short numbers: no call for these.
+            if type in _NUMBERS and data[at] < 128:
+                at += 1
+            elif type not in _BOOLEANS:
+                at = _behind(data, at, type, depth + 1)
+        return at + 1
+    if type in (LIST, SET):
+        count, element, at = _list_head(data, at)
+        if element in (*_BOOLEANS, BYTE):
+            return at + count
+        for _ in range(count):
+            at = _behind(data, at, element, depth + 1)
+        return at
+    if type == MAP:
+        count, at = _varint(data, at)
+        if count > len(data) - at:
+            raise Malformed("it is cut off")
+        if not count:
+            return at
+        types = data[at]
+        at += 1
+        for _ in range(count):
+            for one in (types >> 4, types & 15):
+                at = at + 1 if one in _BOOLEANS else _behind(data, at, one, depth + 1)
+        return at
+    if type in _BOOLEANS:
+        return at
+    if type not in (BYTE, DOUBLE):
+        raise Malformed(f"the type {type} is not known")
+    return at + (1 if type == BYTE else 8)
 
 
 def _signed(number: int) -> int:

@@ -10,15 +10,15 @@ import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
+from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import types as T
 
 from deltamerge.budgets import Budgets
+from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.plans.text import optimized_plan
@@ -32,7 +32,7 @@ from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.scan.source import SourceSpec, is_read_alike, source_rows
 from deltamerge.worker.scan.store import DataStore
 
-_SAME_IN_ALL_CALENDARS = date(1582, 10, 15)
+_EPOCH, _SAME_IN_ALL_CALENDARS = date(1970, 1, 1), date(1582, 10, 15)
 AS_THEY_COME = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.parquet.binaryAsString": "false",
@@ -153,40 +153,51 @@ def _looked_into(store: DataStore, schema: T.StructType, bounded: Collection[str
         place, inner = store.of_url(name)
         stamp = place.stamp(inner)
         with place.open(inner) as source:
-            file = pq.ParquetFile(source)
-            metadata = file.metadata
-            size = 0
-            for group in range(metadata.num_row_groups):
-                columns = (metadata.row_group(group).column(i) for i in range(metadata.num_columns))
-                size += sum(c.total_uncompressed_size for c in columns if c.path_in_schema.lower() in wanted)
-            bounds = _bounds(metadata, types, bounded) if bounded and is_read_alike(file, types) else None
+            file = ParquetFile(source)
+            metadata, leaves, groups = file.metadata, _leaves(file), range(file.metadata.num_row_groups)
+            if leaves.keys() <= wanted:
+                size = sum(metadata.row_group(group).total_byte_size for group in groups)
+            else:
+                read = [number for name, number in leaves.items() if name in wanted]
+                size = sum(file.chunks.chunk(group, number).size for group in groups for number in read)
+            bounds = _bounds(file, types, bounded) if bounded and is_read_alike(file, types) else None
             return SourceFile(name, metadata.num_rows, size, metadata.num_row_groups, stamp, bounds)
 
     return look
 
 
-def _bounds(metadata: pq.FileMetaData, schema: pa.Schema, bounded: Collection[str]) -> dict[str, tuple[Any, Any]]:
+def _leaves(file: ParquetFile) -> dict[str, int]:
+    """The number of each leaf column by its path in lower case."""
+    return {file.schema.column(number).path.lower(): number for number in range(len(file.schema))}
+
+
+def _bounds(file: ParquetFile, schema: pa.Schema, bounded: Collection[str]) -> dict[str, tuple[Any, Any]]:
     """The least and the greatest value of `bounded` columns of whole numbers and dates, if every row group has them; None if
     all are null.
     """
     found: dict[str, tuple[Any, Any]] = {}
-    places = {metadata.schema.column(i).path.lower(): i for i in range(metadata.num_columns)}
+    leaves = _leaves(file)
     for column in schema:
         if column.name not in bounded or not (pa.types.is_integer(column.type) or pa.types.is_date(column.type)):
             continue
-        groups = [metadata.row_group(group).column(places[column.name.lower()]) for group in range(metadata.num_row_groups)]
-        known = [group.statistics for group in groups if group.num_values]
-        some = [one for one in known if one is None or not (one.has_null_count and one.null_count and not one.num_values)]
-        if not all(one is not None and one.has_min_max for one in some):
+        chunks = [file.chunks.chunk(group, leaves[column.name.lower()]) for group in range(file.metadata.num_row_groups)]
+        some = [chunk.numbers for chunk in chunks if chunk.nulls != chunk.values]
+        numbers = [number for pair in some if pair is not None for number in pair]
+        if None in some:
             continue
         try:
-            low, high = min((one.min for one in some), default=None), max((one.max for one in some), default=None)
-        except (ValueError, OverflowError):  # a date that Python does not have
+            low, high = (_value(end, column.type) for end in (min(numbers, default=None), max(numbers, default=None)))
+        except OverflowError:  # a date that Python does not have
             continue
         # Older dates are another day in files of another calendar.
         if not isinstance(low, date) or low >= _SAME_IN_ALL_CALENDARS:
             found[column.name] = (low, high)
     return found
+
+
+def _value(number: int | None, type: pa.DataType) -> Any:
+    """A whole number or, of a number of days, the date."""
+    return _EPOCH + timedelta(days=number) if number is not None and pa.types.is_date(type) else number
 
 
 def file_bounds(files: Sequence[SourceFile], schema: T.StructType, columns: Collection[str]) -> pa.Table | None:

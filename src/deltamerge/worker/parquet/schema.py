@@ -16,7 +16,7 @@ from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 _ELEMENT = {1: I32, 2: I32, 3: I32, 4: BINARY, 5: I32, 6: I32, 7: I32, 8: I32, 9: I32, 10: STRUCT}
-_INT32, _INT64, _FIXED = 1, 2, 7
+_INT32, _INT64, _BYTE_ARRAY, _FIXED = 1, 2, 6, 7
 _MICROS, _INT_8 = 10, 15
 _WIDTHS = {_INT32: 32, _INT64: 64}
 _BYTES = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
@@ -50,6 +50,8 @@ def check_chunk(chunk: Chunk, leaf: Leaf) -> None:
     if any(get(chunk.statistics, old, new) != new for old, new in _both(chunk)):
         raise NotSpliceable(Reason.FOOTER, "a bound is two values")
     sizes = get(chunk.meta, 16, {})
+    if 1 in sizes and leaf.type != _BYTE_ARRAY:
+        raise NotSpliceable(Reason.FOOTER, "it has the bytes of texts, and is no text")
     for id, deepest in ((2, leaf.repetition), (3, leaf.definition)):
         histogram = get(sizes, id)
         if histogram is not None and not (isinstance(histogram, Items) and len(histogram.values) in (0, deepest + 1)):

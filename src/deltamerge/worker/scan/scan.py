@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.formats.roaring import Mask
+from deltamerge.protocol.formats.thrift import Malformed
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
 from deltamerge.protocol.values.condition import Condition, names_in
@@ -123,7 +124,7 @@ def open_file(store: DataStore, task: FileTask) -> Any:
     return source
 
 
-def open_parquet(source: Any, name: str = "", remote: bool = False) -> pq.ParquetFile:
+def open_parquet(source: Any, name: str = "", remote: bool = False) -> ParquetFile:
     """A data file that is read piece by piece, never held whole. Raises Refused naming the file when it is no Parquet, or has
     a row group of more than MOST_GROUP_ROWS rows.
 
@@ -132,10 +133,11 @@ def open_parquet(source: Any, name: str = "", remote: bool = False) -> pq.Parque
     to 2262.
     """
     with in_file(name), decoding():
-        file = pq.ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+        file = ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
         for number in range(file.metadata.num_row_groups):
             if (rows := file.metadata.row_group(number).num_rows) > MOST_GROUP_ROWS:
                 raise Refused(TOO_LARGE, f"A row group of a data file has {rows} rows, more than {MOST_GROUP_ROWS}.")
+        _ = file.top_level  # its names are texts
         return file
 
 
@@ -150,7 +152,7 @@ def decoding() -> Iterator[None]:
         yield
     except MemoryError as error:
         raise Refused(TOO_LARGE, f"A data file takes more memory than there is: {str(error).rstrip('. ')}.") from error
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None) is not None or _UNREACHED.search(str(error)):
             raise
         raise Refused("DELTAMERGE_CORRUPT_DATA_FILE", f"A data file can't be read: {str(error).rstrip('. ')}.") from error
@@ -174,7 +176,7 @@ def check_rows(found: int, rows: int) -> None:
         )
 
 
-def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[RowGroup]:
+def row_groups(file: ParquetFile, share: tuple[int, int] = (0, 1)) -> list[RowGroup]:
     """The row groups of a share of the file: number `share[0]` of `share[1]` equal parts."""
     groups = []
     first = 0
@@ -188,7 +190,7 @@ def row_groups(file: pq.ParquetFile, share: tuple[int, int] = (0, 1)) -> list[Ro
 
 
 @contextlib.contextmanager
-def _opened(spec: ScanSpec, task: FileTask) -> Iterator[pq.ParquetFile]:
+def _opened(spec: ScanSpec, task: FileTask) -> Iterator[ParquetFile]:
     """A file to be scanned. What goes wrong within names it."""
     store = task.store or spec.store
     with open_file(spec.store, task) as source, store.naming(task.name), in_file(task.label):
@@ -214,7 +216,7 @@ def row_at(spec: ScanSpec, task: FileTask, row: int) -> dict[str, Any]:
         return plain_rows(found)[0]
 
 
-def _candidates(file: pq.ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTask, alive: Mask | None) -> pa.Table | None:
+def _candidates(file: ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTask, alive: Mask | None) -> pa.Table | None:
     rows = np.arange(group.first_row, group.first_row + group.rows, dtype=np.int64)
     if alive is not None and not alive.any():
         return None
@@ -276,7 +278,7 @@ def _positioned(table: pa.Table, file: int, rows: np.ndarray[Any, Any], spec: Sc
     return pa.table([*table.columns, files, pa.array(rows), *extra], schema=spec.output)
 
 
-def read_columns(file: pq.ParquetFile, group: int, schema: pa.Schema, partition: Mapping[str, pa.Scalar]) -> pa.Table:
+def read_columns(file: ParquetFile, group: int, schema: pa.Schema, partition: Mapping[str, pa.Scalar]) -> pa.Table:
     """Columns of one row group by logical name; partition columns are the file's constants."""
     rows = file.metadata.row_group(group).num_rows
     stored = pa.schema([field for field in schema if field.name not in partition])
@@ -305,33 +307,34 @@ def _nulls(schema: pa.Schema, rows: int) -> pa.Table:
 
 
 def may_contain(
-    file: pq.ParquetFile, group: int, keys: KeyFilter | BloomFilter, schema: pa.Schema, partition: Mapping[str, pa.Scalar]
+    file: ParquetFile, group: int, keys: KeyFilter | BloomFilter, schema: pa.Schema, partition: Mapping[str, pa.Scalar]
 ) -> bool:
     """Whether a row group's Parquet statistics leave room for any of the keys."""
-    metadata = file.metadata.row_group(group)
-    leaves = [file.schema.column(i) for i in range(metadata.num_columns)]
-    top_level = {leaf.name: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
     stored = file.schema_arrow
     by_date = calendars_of(file).dates is Calendar.GREGORIAN
     for position, name in enumerate(keys.columns):
         bounds = keys.bounds(position)
         at = None if name in partition else place(schema.field(name), stored)
-        index = None if at is None else top_level.get(stored.field(at).name)
+        index = None if at is None else file.top_level.get(stored.field(at).name)
         if bounds is None or index is None or (pa.types.is_date(bounds[0].type) and not by_date):
             continue
-        found = _bounds(metadata.column(index).statistics, schema.field(name).type)
+        found = _bounds(file, group, index, stored.field(at).type, schema.field(name).type)
         if found is not None and (pc.less(found[1], bounds[0]).as_py() or pc.greater(found[0], bounds[1]).as_py()):
             return False
     return True
 
 
-def _bounds(statistics: Any, type: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
+def _bounds(
+    file: ParquetFile, group: int, index: int, stored: pa.DataType, type: pa.DataType
+) -> tuple[pa.Scalar, pa.Scalar] | None:
     """Smallest and largest value by Parquet statistics, for types where they can be trusted and compared."""
-    if statistics is None or not statistics.has_min_max:
-        return None
-    if not (pa.types.is_integer(type) or pa.types.is_date32(type) or pa.types.is_string(type)):
-        return None
     try:
-        return pa.scalar(statistics.min, type), pa.scalar(statistics.max, type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        chunk = file.chunks.chunk(group, index)
+        if pa.types.is_string(type) and (pa.types.is_string(stored) or pa.types.is_large_string(stored)):
+            return None if chunk.bounds is None else tuple(pa.scalar(bound.decode(), type) for bound in chunk.bounds)
+        is_day = stored == type == pa.date32()
+        if chunk.numbers is None or not (is_day or (pa.types.is_signed_integer(stored) and pa.types.is_integer(type))):
+            return None
+        return tuple(pa.scalar(number, pa.int32() if is_day else pa.int64()).cast(type) for number in chunk.numbers)
+    except (Malformed, pa.ArrowException, UnicodeDecodeError, OverflowError):
         return None

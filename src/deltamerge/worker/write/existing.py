@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from deltamerge.protocol.formats.parquet_file import ParquetFile
+from deltamerge.protocol.formats.thrift import Malformed
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
 from deltamerge.worker.scan.row_errors import in_file
 from deltamerge.worker.scan.scan import FileTask, open_file, open_parquet, read_columns
@@ -56,7 +57,7 @@ def stats_of(spec: ExistingSpec, number: int) -> pa.RecordBatch:
 
 
 @contextlib.contextmanager
-def _opened(spec: ExistingSpec, task: FileTask) -> Iterator[pq.ParquetFile]:
+def _opened(spec: ExistingSpec, task: FileTask) -> Iterator[ParquetFile]:
     with open_file(spec.store, task) as source, spec.store.naming(task.name), in_file(task.label):
         yield open_parquet(source, task.label, spec.store.remote)
 
@@ -75,53 +76,61 @@ def _file_stats(spec: ExistingSpec, task: FileTask) -> str:
         return stats.finish(file.metadata)
 
 
-def _known(file: pq.ParquetFile, columns: Sequence[StatsColumn]) -> dict[Path, int]:
-    """The columns of whole numbers, decimals and dates of which the footer says all, with the count of their nulls."""
-    leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
+@dataclass(frozen=True)
+class _Known:
+    """What a footer says of a column: how many rows are null, and the bounds of the others as Parquet stores them, or none."""
+
+    nulls: int
+    bounds: tuple[int, int] | None
+
+
+def _known(file: ParquetFile, columns: Sequence[StatsColumn]) -> dict[Path, _Known]:
+    """The columns of whole numbers, decimals and dates of which the footer says all."""
     stored = {field.name: field.type for field in file.schema_arrow}
     by_date = calendars_of(file).dates is Calendar.GREGORIAN
     found = {}
     for column in columns:
         name, type = column.path[0], column.type
         plain = pa.types.is_integer(type) or pa.types.is_decimal(type) or (pa.types.is_date(type) and by_date)
-        if len(column.path) > 1 or not plain or stored.get(name) != type or name not in leaves:
+        if len(column.path) > 1 or not plain or stored.get(name) != type or name not in file.top_level:
             continue
-        nulls = _nulls(file.metadata, leaves[name])
-        if nulls is not None:
-            found[column.path] = nulls
+        known = _said(file, file.top_level[name])
+        if known is not None:
+            found[column.path] = known
     return found
 
 
-def _nulls(footer: Any, index: int) -> int | None:
-    """How many rows of a column are null; None where a row group does not say so, or says nothing of its bounds."""
-    total = 0
-    for group in range(footer.num_row_groups):
-        statistics = footer.row_group(group).column(index).statistics
-        if statistics is None or not statistics.has_null_count:
+def _said(file: ParquetFile, leaf: int) -> _Known | None:
+    """What the footer says of a column; None where a row group does not say how many rows are null, or nothing of its bounds."""
+    nulls, found = 0, list[int]()
+    for group in range(file.metadata.num_row_groups):
+        try:
+            chunk = file.chunks.chunk(group, leaf)
+        except Malformed:
             return None
-        if not statistics.has_min_max and statistics.null_count < footer.row_group(group).num_rows:
+        if chunk.nulls is None or (chunk.bounds is None and chunk.nulls < file.metadata.row_group(group).num_rows):
             return None
-        total += statistics.null_count
-    return total
+        nulls += chunk.nulls
+        found += chunk.numbers or ()
+    return _Known(nulls, (min(found), max(found)) if found else None)
 
 
 class ExistingStats(FileStats):
     """Counts of a file that is there: of all columns but those that the footer knows, by their rows."""
 
-    def __init__(self, columns: Sequence[StatsColumn], known: Mapping[Path, int]) -> None:
+    def __init__(self, columns: Sequence[StatsColumn], known: Mapping[Path, _Known]) -> None:
         super().__init__(columns)
-        self._nulls.update(known)
+        self._nulls.update({path: one.nulls for path, one in known.items()})
         self.counted = tuple(column for column in columns if column.path not in known)
         self._bounds: dict[Path, list[Any]] = {column.path: [] for column in self.counted}
+        self._bounds |= {path: [*(one.bounds or ())] for path, one in known.items()}
 
     def _seen(self, column: StatsColumn, values: Any) -> None:
         if column.bounded and not pa.types.is_string(column.type):
             self._bounds[column.path] += stored_bounds(values, column.type)
 
-    def _numbers(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> list[Any] | None:
-        bounds = self._bounds.get(column.path)
-        if bounds is None:
-            return super()._numbers(column, footer, at_path)
+    def _numbers(self, column: StatsColumn, footer: Any, at_path: dict[str, int]) -> list[Any]:
+        bounds = self._bounds[column.path]
         return [min(bounds), max(bounds)] if bounds else []
 
 

@@ -148,7 +148,7 @@ def test_a_row_group_that_holds_a_match_is_never_skipped(found: Scan) -> None:
     groups = {row // found.group_rows for row in found.matches()}
     with folder() as root:
         found.write(root)
-        file = open_parquet(str(root / NAME))
+        file = open_parquet(pa.OSFile(str(root / NAME)))
         partition = {"p": pa.scalar(found.part, pa.string())}
         assert all(may_contain(file, group, keys, found.schema, partition) for group in groups)
 
@@ -188,7 +188,7 @@ def test_row_groups_are_skipped_by_their_statistics(tmp_path: Path, values: pa.A
     first, second = table["k"][0].as_py(), table["k"][2].as_py()
     for keys, expected in (([first], [True, False]), ([second], [False, True]), ([first, second], [True, True])):
         spec = spec_of(tmp_path, table, {"k": keys})
-        file = open_parquet(str(tmp_path / NAME))
+        file = open_parquet(pa.OSFile(str(tmp_path / NAME)))
         assert spec.keys is not None
         assert [may_contain(file, group, spec.keys, table.schema, {}) for group in (0, 1)] == expected
     spec = spec_of(tmp_path, table, {"k": [absent]})

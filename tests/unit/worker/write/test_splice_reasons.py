@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltamerge.protocol.formats.thrift import BINARY, I32, I64, STRUCT, struct_bytes
+from deltamerge.protocol.formats.thrift import BINARY, I32, I64, LIST, STRUCT, Items, struct_bytes
 from deltamerge.worker.parquet.footer import parse_footer, read_footer
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
+from deltamerge.worker.parquet.schema import check_chunk, columns_of
 from tests.unit.worker.data import UTC_TIME, vector_of
 from tests.unit.worker.write.splicing import (
     DELETE,
@@ -97,6 +98,27 @@ def test_int96_is_written_from_rows(tmp_path: Path) -> None:
     table = pa.table([*ROWS.columns, pa.array([0] * 12, UTC_TIME)], schema=schema)
     by_arrow(table, tmp_path / NAME, 4, use_deprecated_int96_timestamps=True)
     assert update_of(tmp_path, 5, schema=schema).plain is Reason.TYPES
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"m12": (STRUCT, {5: (BINARY, b"b"), 6: (BINARY, b"a")})},
+        {"m12": (STRUCT, {1: (BINARY, bytes(8)), 5: (BINARY, b"a" * 8), 6: (BINARY, b"a" * 8)})},
+        {"m16": (STRUCT, {1: (I64, 9)})},
+        {"m16": (STRUCT, {2: (LIST, Items(I64, (1, 2)))})},
+        {"m16": (STRUCT, {3: (LIST, Items(I64, (1, 2, 3)))})},
+        {"m1": (I32, 6)},
+    ],
+)
+def test_chunks_that_are_not_of_their_column(tmp_path: Path, changed: dict[str, Any]) -> None:
+    by_arrow(ROWS, tmp_path / NAME, 4)
+    edited_meta(tmp_path / NAME, **changed)
+    data = (tmp_path / NAME).read_bytes()
+    footer = read_footer(lambda count, place: data[place : place + count], len(data))
+    leaf = columns_of(footer.schema)[0].leaves[0]
+    with pytest.raises(NotSpliceable):
+        check_chunk(footer.groups[0].chunks[0], leaf)
 
 
 @pytest.mark.parametrize(
