@@ -62,8 +62,8 @@ def said(chunk: ColumnChunk, other: Any) -> tuple[list[Any], list[Any]]:
     ours = [chunk.values, chunk.size, chunk.first_page]
     theirs = [other.num_values, other.total_uncompressed_size, min(first, dictionary or first)]
     statistics = other.statistics
-    if statistics is None:
-        return [*ours, chunk.nulls, chunk.bounds], [*theirs, None, None]
+    if statistics is None:  # of INT96 PyArrow 18 has none, not even the count of nulls
+        return [*ours, chunk.bounds], [*theirs, None]
     theirs.append(statistics.null_count if statistics.has_null_count else None)
     if not statistics.has_min_max:
         return [*ours, chunk.nulls, chunk.bounds], [*theirs, None]
@@ -85,7 +85,8 @@ def assert_alike(source: pa.NativeFile) -> int:
             ours, theirs = said(file.chunks.chunk(group, number), file.metadata.row_group(group).column(number))
             assert ours == theirs, file.schema.column(number)
             count += 1
-    assert file.read().num_rows == file.metadata.num_rows
+    rows = [file.read_row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    assert sum(rows) == file.metadata.num_rows
     return count
 
 
@@ -275,6 +276,9 @@ EXPECTED = {
     ("no metadata", "convert"): "Refused: ",
     ("no metadata", "look"): "Malformed: ",
 }
+# Older versions of PyArrow read rows without a look at bounds and sizes.
+CHECKS_LESS = int(pa.__version__.partition(".")[0]) < 26
+READ = {"scan": "1", "replay": "CheckpointState("}
 
 
 def test_a_damaged_footer_does_not_end_the_process(tmp_path: Path) -> None:
@@ -290,4 +294,5 @@ def test_a_damaged_footer_does_not_end_the_process(tmp_path: Path) -> None:
     found = {(name, reader): text for name, reader, text in told}
     assert len(found) == 4 * len(DAMAGES)
     for (name, reader), text in found.items():
-        assert text.startswith(EXPECTED.get((name, reader), NAMED[reader])), (name, reader, text)
+        expected = [EXPECTED.get((name, reader), NAMED[reader]), *([READ[reader]] if CHECKS_LESS and reader in READ else [])]
+        assert text.startswith(tuple(expected)), (name, reader, text)
