@@ -21,7 +21,7 @@ DOCS   = .venv/docs
 DBT    = .venv/dbt
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all slow lint client cluster dbt azure oracle oracle-merges oracle-tables soak fuzz mutants bench bench-report bench-log docs sbom minimal clean java
+.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all slow lint client cluster dbt azure oracle oracle-merges oracle-tables histories soak fuzz mutants bench bench-report bench-log docs sbom minimal clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -98,7 +98,11 @@ oracle-merges: java $(ORACLE)/.ready
 oracle-tables: java $(ORACLE)/.ready
 	$(ORACLE)/bin/python -m pytest tests/oracle $(MERGES:%=--ignore=%) -p no:cacheprovider
 
-# Overlapping transactions against a serial model, for a quarter of an hour, and 2,000 merges in a row, whose memory must not grow.
+# Overlapping transactions against a serial model, for a minute.
+histories: java $(READY)
+	DELTAMERGE_SOAK=60 $(BIN)/python -m pytest tests/faults/test_histories.py -s
+
+# The same for a quarter of an hour, and 2,000 merges in a row, whose memory must not grow.
 soak: java $(READY)
 	DELTAMERGE_SOAK=900 $(BIN)/python -m pytest tests/faults/test_histories.py -s
 	DELTAMERGE_SOAK_MERGES=2000 $(BIN)/python -m pytest tests/faults/test_many_merges.py -s
@@ -108,7 +112,7 @@ soak: java $(READY)
 fuzz: $(READY)
 	DELTAMERGE_SEED=$(SEED) $(BIN)/python -m tests.fuzz $(or $(MINUTES),1)
 
-# Breaks the code in some ninety ways, one at a time: the tests must tell.
+# Breaks the code in some hundred ways, one at a time: the tests must tell.
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants
 
