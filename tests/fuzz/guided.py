@@ -37,6 +37,17 @@ class Found:
     largest: int = 0
 
 
+@contextmanager
+def _traced() -> Iterator[None]:
+    """Python's memory is traced. To start and to stop that for each input would take ever more of it."""
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+
+
+@_traced()
 def fuzzed(target: Target, seconds: float, seed: int, kept: Sequence[bytes] = ()) -> Found:
     """Try a target for so many seconds of this process's CPU, at least its seeds and what earlier runs have `kept`."""
     chance, found = random.Random(seed), Found()
@@ -55,6 +66,7 @@ def fuzzed(target: Target, seconds: float, seed: int, kept: Sequence[bytes] = ()
     return found
 
 
+@_traced()
 def smallest(target: Target, corpus: Sequence[bytes]) -> list[bytes]:
     """The inputs that are worth keeping: short ones first, those that take a step which no shorter one takes."""
     found = Found()
@@ -89,7 +101,8 @@ def changed(data: bytes, chance: random.Random, others: list[bytes]) -> bytes:
 
 def _try(target: Target, data: bytes, found: Found) -> None:
     before, started, clock = len(found.steps), time.process_time(), time.monotonic()
-    tracemalloc.start()
+    tracemalloc.reset_peak()
+    held = tracemalloc.get_traced_memory()[0]
     try:
         with _seen(found.steps):
             target.run(data)
@@ -97,8 +110,7 @@ def _try(target: Target, data: bytes, found: Found) -> None:
         pass
     except Exception as error:
         found.wrong.append((repr(error), data))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    peak = tracemalloc.get_traced_memory()[1] - held
     took = time.process_time() - started
     found.inputs, found.slowest, found.largest = found.inputs + 1, max(found.slowest, took), max(found.largest, peak)
     if took > MOST_SECONDS:
