@@ -73,3 +73,18 @@ def test_bounds_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": [1], "d": [SOME], "w": ["a"], "x": [1.0]}, FILE), place)
     assert _looked_into(DataStore("file", "/"), SCHEMA, ())(str(place)).bounds is None
     assert _looked_into(DataStore("file", "/"), SCHEMA, ("d",))(str(place)).bounds == {"d": (SOME, SOME)}
+
+
+def test_the_size_is_that_of_the_columns(tmp_path: Path) -> None:
+    """DuckDB's row groups say what they took in memory."""
+    schema = FILE.append(pa.field("other", pa.string()))
+    rows = {"k": [1, 2, 3], "w": ["a" * 500] * 3, "other": ["b" * 900] * 3}
+    whole, part = (looked(tmp_path, rows, name, of).bytes for name, of in (("a", FILE), ("b", schema)))
+    assert whole == part
+
+
+def test_a_file_of_very_many_columns_has_no_bounds_and_its_whole_size(tmp_path: Path) -> None:
+    schema = pa.schema([*FILE, *((f"c{number}", pa.int64()) for number in range(9_000))])
+    found = looked(tmp_path, {"k": [1, 2, 3]}, schema=schema)
+    assert (found.rows, found.bounds) == (3, None)
+    assert found.bytes > 8 * 9_000

@@ -7,8 +7,10 @@ To open such a file and to read its rows is safe.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -16,20 +18,23 @@ import pyarrow.parquet as pq
 
 from deltamerge.protocol.formats.thrift import (
     BINARY,
+    FALSE,
     I32,
     I64,
     LIST,
     STRUCT,
     Malformed,
     Struct,
+    each_struct,
     number_at,
     places,
     read_struct,
-    struct_places,
+    struct_end,
 )
 
 _MAGIC = b"PAR1"
-_TAIL_BYTES = 64 << 10  # a request to an object store costs more than so many bytes
+_TAIL_BYTES = 64 << 10  # one request for so many bytes costs less than two for fewer
+_WIDE_BYTES = 1 << 20
 _BY_TYPE = 1
 _WIDTHS = {1: 4, 2: 8}  # of INT32 and INT64
 _INT96 = 3  # has no order that all writers keep
@@ -40,17 +45,15 @@ Places = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ColumnChunk:
-    """What a footer says of a column chunk: its physical type, its values, nulls included, its bytes after decompression, where
-    its first page is, how many values are null, and the smallest and the largest of the others as they are stored; None for
-    what it doesn't say.
-    """
+    """What a footer says of a column chunk."""
 
-    kind: int
-    values: int
-    size: int
-    first_page: int
-    nulls: int | None
-    bounds: tuple[bytes, bytes] | None
+    kind: int  # the physical type
+    values: int  # nulls included
+    size: int  # bytes after decompression
+    first_page: int  # where it begins in the file
+    nulls: int | None  # None where the footer doesn't count them
+    bounds: tuple[bytes, bytes] | None  # the smallest and the largest value as they are stored, None where they are not known
+    exact: bool  # whether no bound is said to be below, or above, all values
 
     @property
     def numbers(self) -> tuple[int, int] | None:
@@ -67,31 +70,59 @@ class ColumnChunks:
 
     def __init__(self, footer: bytes) -> None:
         self._footer = footer
-        fields, _ = places(footer)
-        groups = struct_places(footer, _place(fields, 4, LIST))
-        self._groups = [struct_places(footer, _place(places(footer, at)[0], 1, LIST)) for at in groups]
-        self._by_type = self._orders(fields)
+        self._groups: list[list[int]] = []
+        fields, _ = places(footer, 0, {4: self._walk_groups})
+        _place(fields, 4, LIST)
+        orders: list[bool] = []
+        if 7 in fields:
+            each_struct(footer, _place(fields, 7, LIST), partial(self._walk_order, orders))
+        self._by_type = orders
 
-    def _orders(self, fields: Places) -> list[bool]:
-        """Of each leaf column, whether its bounds are those by the order of its type."""
-        if 7 not in fields:
-            return []
-        return [set(places(self._footer, at)[0]) == {_BY_TYPE} for at in struct_places(self._footer, _place(fields, 7, LIST))]
+    def _walk_groups(self, at: int) -> int:
+        return each_struct(self._footer, at, self._walk_group)
+
+    def _walk_group(self, at: int) -> int:
+        chunks: list[int] = []
+        fields, end = places(self._footer, at, {1: partial(self._walk_chunks, chunks)})
+        _place(fields, 1, LIST)
+        self._groups.append(chunks)
+        return end
+
+    def _walk_chunks(self, chunks: list[int], at: int) -> int:
+        def walk(at: int) -> int:
+            chunks.append(at)
+            return struct_end(self._footer, at)
+
+        return each_struct(self._footer, at, walk)
+
+    def _walk_order(self, orders: list[bool], at: int) -> int:
+        """Whether the bounds of a leaf column are those by the order of its type."""
+        fields, end = places(self._footer, at)
+        orders.append(set(fields) == {_BY_TYPE})
+        return end
 
     def chunk(self, group: int, number: int) -> ColumnChunk:
         """The chunk of a row group and a leaf column, both by number."""
-        try:
-            fields, _ = places(self._footer, self._groups[group][number])
-        except IndexError as error:
-            raise Malformed(f"the row group {group} lacks a column chunk") from error
-        meta, _ = places(self._footer, _place(fields, 3, STRUCT))
+        meta = self._meta(group, number)
         dictionary, first = self._number(meta, 11) if 11 in meta else 0, self._number(meta, 9)
         values, size = self._number(meta, 5), self._number(meta, 6)
         statistics: Struct = read_struct(self._footer, _place(meta, 12, STRUCT))[0] if 12 in meta else {}
         by_type = number < len(self._by_type) and self._by_type[number]
         kind, nulls = self._number(meta, 1), _get(statistics, 3, I64)
         bounds = None if kind == _INT96 else _bounds(statistics, by_type, _WIDTHS.get(kind))
-        return ColumnChunk(kind, values, size, dictionary if 0 < dictionary < first else first, nulls, bounds)
+        exact = all(_get(statistics, id, FALSE) is None for id in (7, 8))
+        return ColumnChunk(kind, values, size, dictionary if 0 < dictionary < first else first, nulls, bounds, exact)
+
+    def size(self, group: int, number: int) -> int:
+        """The bytes of a chunk after decompression."""
+        return self._number(self._meta(group, number), 6)
+
+    def _meta(self, group: int, number: int) -> Places:
+        try:
+            fields, _ = places(self._footer, self._groups[group][number])
+        except IndexError as error:
+            raise Malformed(f"the row group {group} lacks a column chunk") from error
+        return places(self._footer, _place(fields, 3, STRUCT))[0]
 
     def _number(self, fields: Places, id: int) -> int:
         return number_at(self._footer, _place(fields, id, I32, I64))
@@ -112,15 +143,26 @@ class ParquetFile(pq.ParquetFile):  # type: ignore[misc]
 
     @property
     def top_level(self) -> dict[str, int]:
-        """Leaf columns that are within no other: their numbers by name. Raises UnicodeDecodeError for one that is no text."""
+        """The leaf columns that are within no other, without names that several have: their numbers by name.
+
+        Raises UnicodeDecodeError for a name that is no text.
+        """
         if self._top_level is None:
             leaves = [self.schema.column(number) for number in range(len(self.schema))]
-            self._top_level = {leaf.name: number for number, leaf in enumerate(leaves) if leaf.name == leaf.path}
+            counts = Counter(leaf.path for leaf in leaves)
+            self._top_level = {
+                leaf.name: number for number, leaf in enumerate(leaves) if leaf.name == leaf.path and counts[leaf.path] == 1
+            }
         return self._top_level
 
     @property
+    def is_wide(self) -> bool:
+        """Whether the footer is so large that to walk through it takes longer than to read a few columns."""
+        return self._footer is not None and len(self._footer) > _WIDE_BYTES
+
+    @property
     def chunks(self) -> ColumnChunks:
-        """What the footer says of column chunks. Raises Malformed."""
+        """What the footer says of column chunks, 10 microseconds each. Raises Malformed."""
         if self._footer is None:
             raise Malformed("it has no footer")
         if self._chunks is None:
@@ -151,11 +193,10 @@ def _get(fields: Struct, id: int, type: int) -> Any:
 
 
 def _bounds(statistics: Struct, by_type: bool, width: int | None) -> tuple[bytes, bytes] | None:
-    """The least and the greatest value. Those of whole numbers are the same by the order of their type and by that of Java, in
-    which the old fields are; others only count where the footer says that they are by the order of their type.
+    """The least and the greatest value, as PyArrow takes them. Where the footer says that bounds are by the order of the column's
+    type, they are in the new fields (6, 5). Else only those of whole numbers count, in the old fields (2, 1).
     """
-    for low, high in ((6, 5), (2, 1)):
-        found = _get(statistics, low, BINARY), _get(statistics, high, BINARY)
-        if None not in found and (by_type and low == 6 if width is None else len(found[0]) == len(found[1]) == width):
-            return found
-    return None
+    low, high = (_get(statistics, id, BINARY) for id in ((6, 5) if by_type else (2, 1)))
+    if low is None or high is None or (width is None and not by_type):
+        return None
+    return (low, high) if width is None or len(low) == len(high) == width else None

@@ -40,6 +40,7 @@ KEY_ID = "__deltamerge_key_id"
 POSITION_FIELDS = (pa.field(FILE, pa.int32(), False), pa.field(ROW, pa.int64(), False))
 # A row group is read whole, and its rows are numbered, whatever few bytes their values have.
 MOST_GROUP_ROWS = 1 << 28
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary, pa.types.is_large_binary)
 TOO_LARGE = "DELTAMERGE_ROW_GROUP_TOO_LARGE"
 _BATCH_ROWS = 65_536
 
@@ -137,7 +138,7 @@ def open_parquet(source: Any, name: str = "", remote: bool = False) -> ParquetFi
         for number in range(file.metadata.num_row_groups):
             if (rows := file.metadata.row_group(number).num_rows) > MOST_GROUP_ROWS:
                 raise Refused(TOO_LARGE, f"A row group of a data file has {rows} rows, more than {MOST_GROUP_ROWS}.")
-        _ = file.top_level  # its names are texts
+        _ = file.top_level  # raises where a name is no text
         return file
 
 
@@ -310,6 +311,8 @@ def may_contain(
     file: ParquetFile, group: int, keys: KeyFilter | BloomFilter, schema: pa.Schema, partition: Mapping[str, pa.Scalar]
 ) -> bool:
     """Whether a row group's Parquet statistics leave room for any of the keys."""
+    if file.is_wide:
+        return True
     stored = file.schema_arrow
     by_date = calendars_of(file).dates is Calendar.GREGORIAN
     for position, name in enumerate(keys.columns):
@@ -328,12 +331,16 @@ def _bounds(
     file: ParquetFile, group: int, index: int, stored: pa.DataType, type: pa.DataType
 ) -> tuple[pa.Scalar, pa.Scalar] | None:
     """Smallest and largest value by Parquet statistics, for types where they can be trusted and compared."""
+    stored = stored.value_type if pa.types.is_dictionary(stored) else stored
+    is_text = pa.types.is_string(type) and any(is_one(stored) for is_one in _TEXTS)
+    is_day = stored == type == pa.date32()
+    if not (is_text or is_day or (pa.types.is_signed_integer(stored) and pa.types.is_integer(type))):
+        return None
     try:
         chunk = file.chunks.chunk(group, index)
-        if pa.types.is_string(type) and (pa.types.is_string(stored) or pa.types.is_large_string(stored)):
+        if is_text:
             return None if chunk.bounds is None else tuple(pa.scalar(bound.decode(), type) for bound in chunk.bounds)
-        is_day = stored == type == pa.date32()
-        if chunk.numbers is None or not (is_day or (pa.types.is_signed_integer(stored) and pa.types.is_integer(type))):
+        if chunk.numbers is None:
             return None
         return tuple(pa.scalar(number, pa.int32() if is_day else pa.int64()).cast(type) for number in chunk.numbers)
     except (Malformed, pa.ArrowException, UnicodeDecodeError, OverflowError):

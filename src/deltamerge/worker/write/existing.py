@@ -108,7 +108,10 @@ def _said(file: ParquetFile, leaf: int) -> _Known | None:
             chunk = file.chunks.chunk(group, leaf)
         except Malformed:
             return None
-        if chunk.nulls is None or (chunk.bounds is None and chunk.nulls < file.metadata.row_group(group).num_rows):
+        rows = file.metadata.row_group(group).num_rows
+        if chunk.nulls is None or not 0 <= chunk.nulls <= rows or not chunk.exact:
+            return None
+        if chunk.bounds is None and chunk.nulls < rows:
             return None
         nulls += chunk.nulls
         found += chunk.numbers or ()

@@ -19,6 +19,7 @@ from deltamerge.protocol.formats.parquet_file import ColumnChunk, ParquetFile
 from deltamerge.protocol.formats.thrift import (
     BINARY,
     BYTE,
+    FALSE,
     I64,
     LIST,
     STRUCT,
@@ -26,11 +27,12 @@ from deltamerge.protocol.formats.thrift import (
     Items,
     Malformed,
     Struct,
+    each_struct,
     number_at,
     places,
     read_struct,
     struct_bytes,
-    struct_places,
+    struct_end,
 )
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import open_parquet
@@ -107,6 +109,18 @@ def test_bounds_by_another_order_count_for_whole_numbers_alone() -> None:
     assert {path for path, found in bounds.items() if found} == {"i", "d", "list.list.element", "struct.a"}
 
 
+def elements(data: bytes, at: int) -> list[Struct]:
+    """The structs of a list."""
+    found = []
+
+    def walk(at: int) -> int:
+        found.append(read_struct(data, at)[0])
+        return struct_end(data, at)
+
+    each_struct(data, at, walk)
+    return found
+
+
 @examples
 @given(structs, st.binary(max_size=4))
 def test_places_are_those_that_are_read(struct: Struct, rest: bytes) -> None:
@@ -122,7 +136,7 @@ def test_places_are_those_that_are_read(struct: Struct, rest: bytes) -> None:
         if type == STRUCT:
             assert read_struct(data, at)[0] == struct[id][1]
         if type == LIST and struct[id][1].type == STRUCT:
-            assert [read_struct(data, one)[0] for one in struct_places(data, at)] == list(struct[id][1].values)
+            assert elements(data, at) == list(struct[id][1].values)
 
 
 @examples
@@ -192,6 +206,15 @@ def _uncounted(_: dict[int, Any], meta: dict[int, Any]) -> None:
     meta[STATISTICS] = (STRUCT, {id: field for id, field in meta[STATISTICS][1].items() if id != 3})
 
 
+def _miscounted(_: dict[int, Any], meta: dict[int, Any]) -> None:
+    meta[STATISTICS] = (STRUCT, {**meta[STATISTICS][1], 3: (I64, -1)})
+
+
+def _inexact(_: dict[int, Any], meta: dict[int, Any]) -> None:
+    wide = {5: (BINARY, (9_000).to_bytes(8, "little")), 7: (FALSE, False)}
+    meta[STATISTICS] = (STRUCT, {**meta[STATISTICS][1], **wide})
+
+
 NUMBERS = Items(I64, (1, 2, 3, 4, 5))
 DAMAGES: dict[str, Change] = {
     "short bounds": _bounds(b"a", b"ab"),
@@ -201,6 +224,8 @@ DAMAGES: dict[str, Change] = {
     "repetition levels": _sizes(f2=(LIST, NUMBERS)),
     "bytes of texts": _sizes(f1=(I64, 9)),
     "no count of nulls": _uncounted,
+    "fewer nulls than none": _miscounted,
+    "a bound above all values": _inexact,
     "encrypted": _encrypted,
     "no metadata": _elsewhere,
 }
@@ -269,16 +294,20 @@ for path in map(Path, sys.argv[1:]):
 STATS = '{"numRecords":4,"minValues":{"i":-5},"maxValues":{"i":700},"nullCount":{"i":1}}'
 NAMED = {"scan": "Refused: ", "convert": STATS, "look": "4", "replay": "CorruptTableError: [DELTAMERGE_CORRUPT_CHECKPOINT]"}
 EXPECTED = {
+    ("short bounds", "convert"): "Refused: ",
+    ("no bytes", "convert"): "Refused: ",
     ("long bounds", "scan"): "1",
-    ("no count of nulls", "scan"): "1",
+    **{(name, "scan"): "1" for name in ("no count of nulls", "fewer nulls than none", "a bound above all values")},
     ("0 long bounds", "replay"): "CheckpointState(",
     ("0 no count of nulls", "replay"): "CheckpointState(",
+    ("0 fewer nulls than none", "replay"): "CheckpointState(",
+    ("0 a bound above all values", "replay"): "CheckpointState(",
     ("no metadata", "convert"): "Refused: ",
     ("no metadata", "look"): "Malformed: ",
 }
 # Older versions of PyArrow read rows without a look at bounds and sizes.
 CHECKS_LESS = int(pa.__version__.partition(".")[0]) < 26
-READ = {"scan": "1", "replay": "CheckpointState("}
+READ = {"scan": "1", "convert": STATS, "replay": "CheckpointState("}
 
 
 def test_a_damaged_footer_does_not_end_the_process(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deltamerge.worker.scan.scan as scan
+from deltamerge.protocol.table.column_mapping import FIELD_ID, PHYSICAL
 from deltamerge.protocol.values.predicate import ALWAYS
-from deltamerge.worker.scan.columns import PHYSICAL
 from deltamerge.worker.scan.scan import (
     FILE,
     KEY_ID,
@@ -200,6 +200,33 @@ def test_statistics_of_a_file_that_has_none_skip_nothing(tmp_path: Path) -> None
     spec = spec_of(tmp_path, table, {"k": [2]})
     pq.write_table(table, tmp_path / NAME, write_statistics=False)
     assert scanned(spec, FileTask(0, NAME, {})) == [(2, 0, 1)]
+
+
+@pytest.mark.parametrize("stored", [pa.dictionary(pa.int32(), pa.string()), pa.large_string(), pa.binary()], ids=str)
+def test_texts_that_are_stored_otherwise_skip_row_groups(tmp_path: Path, stored: pa.DataType) -> None:
+    table = pa.table({"k": pa.array(["b", "c", "x", "y"]).cast(stored)})
+    spec = spec_of(tmp_path, table, {"k": ["x"]}, schema=pa.schema([("k", pa.string())]))
+    file = open_parquet(pa.OSFile(str(tmp_path / NAME)))
+    assert spec.keys is not None
+    assert [may_contain(file, group, spec.keys, spec.schema, {}) for group in (0, 1)] == [False, True]
+    assert scanned(spec, FileTask(0, NAME, {})) == [("x", 0, 2)]
+
+
+def test_columns_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> None:
+    fields = [pa.field("a", pa.int64(), metadata={"PARQUET:field_id": str(id)}) for id in (1, 2)]
+    table = pa.table([pa.array([1, 2]), pa.array([100, 200])], schema=pa.schema(fields))
+    by_id = pa.schema([pa.field("a", pa.int64(), metadata={FIELD_ID: "1", PHYSICAL: "a"})])
+    spec = spec_of(tmp_path, table, {"a": [1]}, schema=by_id)
+    assert [row for row, _, _ in scanned(spec, FileTask(0, NAME, {}))] == [1]
+
+
+def test_a_very_large_footer_is_not_walked_through(tmp_path: Path) -> None:
+    """That would take longer than to read the keys."""
+    table = pa.table({"k": [1, 2], **{f"c{number}": [0, 0] for number in range(9_000)}})
+    spec = spec_of(tmp_path, table, {"k": [9]}, schema=pa.schema([("k", pa.int64())]))
+    assert spec.keys is not None
+    assert may_contain(open_parquet(pa.OSFile(str(tmp_path / NAME))), 0, spec.keys, spec.schema, {})
+    assert scanned(spec, FileTask(0, NAME, {})) == []
 
 
 @pytest.mark.parametrize("name", ["a.b", "b"])
