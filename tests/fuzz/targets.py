@@ -14,11 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltamerge.errors import DeltaMergeError
-from deltamerge.log.commit.upkeep import checkpoint
 from deltamerge.log.replay.checkpoint import read_checkpoint
 from deltamerge.log.replay.commit_file import UNPARSABLE, parse_commit
 from deltamerge.log.replay.load import load
-from deltamerge.log.replay.segment import CheckpointFiles, commit_name, is_checkpoint
+from deltamerge.log.replay.segment import CheckpointFiles, commit_name
 from deltamerge.merge.statement.parse import parse_merge
 from deltamerge.protocol.formats.parquet_file import ColumnChunks
 from deltamerge.protocol.formats.roaring import encode
@@ -50,29 +49,58 @@ class Target:
     expected: tuple[type[Exception], ...] = (DeltaMergeError,)
 
 
-def _table() -> tuple[LocalStore, list[bytes], bytes, ObjectInfo]:
-    """A table's store, its commits, the bytes of a checkpoint, and where that is."""
-    root = Path(tempfile.mkdtemp())
-    log = build(root, 3)
-    store = LocalStore(str(root))
-    commits = [path.read_bytes() for path in sorted(log.glob("0*.json"))]
-    (info,) = (info for info in store.list("_delta_log") if is_checkpoint(info))
-    return store, commits, store.read(info.name), info
-
-
 def _commit() -> Target:
-    store, commits, _, _ = _table()
+    root = Path(tempfile.mkdtemp())
+    commits = [path.read_bytes() for path in sorted(build(root).glob("0*.json"))]
+    store = LocalStore(str(root))
     return Target(lambda data: parse_commit(data, ObjectInfo(commit_name(7), len(data), 0, ""), store), commits)
 
 
+_TEXTS = pa.map_(pa.string(), pa.string())
+_ACTIONS = pa.schema(
+    {
+        "protocol": pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}),
+        "metaData": pa.struct({"id": pa.string(), "schemaString": pa.string(), "configuration": _TEXTS}),
+        "add": pa.struct(
+            {
+                "path": pa.string(),
+                "partitionValues": _TEXTS,
+                "size": pa.int64(),
+                "stats_parsed": pa.struct({"numRecords": pa.int64(), "minValues": pa.struct({"id": pa.int64()})}),
+            }
+        ),
+        "remove": pa.struct({"path": pa.string(), "deletionTimestamp": pa.int64()}),
+    }
+)
+
+
+def _small_checkpoint() -> bytes:
+    """One of few columns, which is read in a moment."""
+    files = [
+        {"path": str(n), "partitionValues": [], "size": n, "stats_parsed": {"numRecords": n, "minValues": {"id": n}}}
+        for n in (1, 2)
+    ]
+    rows = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {"id": "i", "schemaString": building.schema_text(id="long"), "configuration": [("a", "b")]}},
+        *({"add": file} for file in files),
+        {"remove": {"path": "x", "deletionTimestamp": 1}},
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, _ACTIONS), sink, row_group_size=3)
+    return sink.getvalue().to_pybytes()
+
+
 def _checkpoint() -> Target:
-    store, _, data, info = _table()
+    root = Path(tempfile.mkdtemp())
+    store = building.create(root)
+    info = ObjectInfo(f"_delta_log/{3:020d}.checkpoint.parquet", 0, 0, "")
 
     def run(data: bytes) -> object:
-        (Path(store.url) / info.name).write_bytes(data)
+        (root / info.name).write_bytes(data)
         return read_checkpoint(store, CheckpointFiles(3, (info,)))
 
-    return Target(run, [data])
+    return Target(run, [_small_checkpoint()])
 
 
 def _checkpoint_json() -> Target:
@@ -91,17 +119,19 @@ def _checkpoint_json() -> Target:
 
 
 def _pointer() -> Target:
+    """The pointer to the last checkpoint, with one of another version beside."""
     root = Path(tempfile.mkdtemp())
-    build(root, 3)
-    store, path = LocalStore(str(root)), root / "_delta_log" / "_last_checkpoint"
-    checkpoint(load(store))
-    good = path.read_bytes()
+    store, path = building.create(root), root / "_delta_log" / "_last_checkpoint"
+    for version in (1, 2):
+        building.commit(root, version, building.info())
+        (root / f"_delta_log/{version:020d}.checkpoint.parquet").write_bytes(_small_checkpoint())
 
     def run(data: bytes) -> object:
         path.write_bytes(data)
         return load(store)
 
-    return Target(run, [good])
+    good = {"version": 1, "size": 4, "parts": None, "sizeInBytes": 9, "numOfAddFiles": 1, "checkpointSchema": {"type": "struct"}}
+    return Target(run, [json.dumps(good).encode()])
 
 
 def _vector() -> Target:
