@@ -1,7 +1,7 @@
 """A Parquet file as PyArrow opens it, and what its footer says of column chunks, read without PyArrow.
 
 A footer that is damaged at the right place ends the process where PyArrow is asked for the metadata of a column chunk or for its
-statistics: C++ throws there, and nobody can catch it (seen in 18 and 26: bounds that are too short, histograms of another size).
+statistics: C++ throws there, and nobody can catch it (seen in 26: bounds that are too short, histograms of another size).
 To open such a file and to read its rows is safe.
 """
 
