@@ -6,6 +6,20 @@ from tests.mutants.base import Break
 
 LOG = (
     Break(
+        "a checkpoint's row group holds one kind of action",
+        "log/replay/checkpoint.py",
+        "kinds = [kind for kind in leaves if there[kind].null_count < there.num_rows]",
+        "kinds = [kind for kind in leaves if not there[kind].null_count]",
+        "log/replay/test_checkpoint.py",
+    ),
+    Break(
+        "texts of a dictionary are as long as they are in the mean",
+        "protocol/formats/decoded_size.py",
+        "most = coded * max((page.size for page in pages if page.encoding is None), default=0)",
+        "most = max((page.size for page in pages if page.encoding is None), default=0)",
+        "log/replay/test_bombs.py",
+    ),
+    Break(
         "clean-up takes the base's successors",
         "log/commit/cleanup.py",
         "(version < base or",

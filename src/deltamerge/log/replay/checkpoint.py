@@ -137,13 +137,20 @@ def _read_parquet(data: bytes, columns: Sequence[str], again: StoredFile | None,
     schema = file.schema_arrow
     if not {*_SMALL, "add", "remove"} & set(schema.names):
         raise ValueError("it has no column for actions")
-    wanted = [name for kind in columns for name in _wanted(schema, kind)]
+    leaves = _leaves(file, columns)
     size.allow(len(data))
     adds, removes = [], [TOMBSTONE_SCHEMA.empty_table()]
     small: dict[str, list[Any]] = {kind: [] for kind in _SMALL}
+
+    def read(names: Sequence[str], number: int) -> pa.Table:
+        size.add_columns(data, file, names, number)
+        return file.read_row_group(number, list(names))
+
     for number in range(file.num_row_groups):
-        size.add_columns(data, file, wanted, number)
-        group = file.read_row_group(number, wanted)
+        # Most row groups hold one kind of action: a leaf of each tells which rows have it.
+        there = read(list(leaves.values()), number)
+        kinds = [kind for kind in leaves if there[kind].null_count < there.num_rows]
+        group = read([name for kind in kinds for name in _wanted(schema, kind)], number)
         for kind in _SMALL:
             values = valid(group, kind)
             size.add(OBJECT_TIMES * values.nbytes)
@@ -170,6 +177,17 @@ def _small(found: Mapping[str, list[Any]], adds: tuple[FileChunk, ...], removes:
 
 def _sidecar_name(path: str) -> str:
     return f"{SIDECARS}/{unquote(path).rpartition('/')[2]}"
+
+
+def _leaves(file: ParquetFile, kinds: Sequence[str]) -> dict[str, str]:
+    """For each kind of action that has a column the path of a leaf below it that is read fast."""
+    found: dict[str, tuple[tuple[int, bool], str]] = {}
+    for number in range(len(file.schema)):
+        leaf = file.schema.column(number)
+        kind, cost = leaf.path.partition(".")[0], (leaf.max_repetition_level, leaf.physical_type == "BYTE_ARRAY")
+        if kind in kinds and (kind not in found or cost < found[kind][0]):
+            found[kind] = cost, leaf.path
+    return {kind: path for kind, (_, path) in found.items()}
 
 
 def _wanted(schema: pa.Schema, kind: str) -> list[str]:

@@ -23,8 +23,8 @@ OBJECT_TIMES = 16
 # A number or an offset, its levels and whether it is null.
 _VALUE_BYTES = 16
 _BATCH_BYTES = 16 << 20
-_SMALL_BYTES = 1 << 16  # of a column, which is not looked at more closely
-_LIKELY_TIMES = 4  # the bytes of the pages: a bound on the texts from there on is replaced by their sum
+# A bound on the texts of a column chunk that is above so many bytes and times the bytes of its pages is replaced by their sum.
+_SMALL_BYTES, _LIKELY_TIMES = 1 << 16, 4
 _HEADER_BYTES = 1 << 16
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _PLAIN, _PLAIN_DICTIONARY, _DELTA_LENGTHS, _SPLIT, _RLE_DICTIONARY = 0, 2, 6, 9, 8
@@ -84,14 +84,16 @@ class DecodedSize:
             pages.append(page)
         if not leaf.physical_type.endswith("ARRAY"):
             return
-        most = max((page.size for page in pages), default=0)
-        coded = sum(page.values for page in pages if page.encoding in _CODED)
         if any(page.encoding not in (None, *_CODED, *_AS_THEY_ARE) for page in pages):
-            self._add_in_batches(file, group, number, chunk.values, most)
-        elif coded * most > _SMALL_BYTES:
-            self._add_coded(data, group, leaf.path, coded, _LIKELY_TIMES * sum(page.size for page in pages) + _SMALL_BYTES)
+            self._add_in_batches(file, group, number, chunk.values, max(page.size for page in pages))
+            return
+        coded = sum(page.values for page in pages if page.encoding in _CODED)
+        most = coded * max((page.size for page in pages if page.encoding is None), default=0)
+        likely = _LIKELY_TIMES * sum(page.size for page in pages) + _SMALL_BYTES
+        if most > likely:
+            self._add_coded(data, group, leaf.path, coded, likely)
         else:
-            self.add(coded * most)
+            self.add(most)
 
     def _add_coded(self, data: bytes, group: int, path: str, values: int, likely: int) -> None:
         """A column of which so many values are numbers of those of a dictionary: as such it is no larger than its pages."""
