@@ -30,7 +30,7 @@ from deltamerge.spark.sql.functions import OF_ROWS, forbidden
 from deltamerge.spark.sql.text import parse
 from deltamerge.storage import ObjectInfo
 from deltamerge.storage.local import LocalStore
-from deltamerge.worker.parquet.footer import read_footer
+from deltamerge.worker.parquet.footer import footer_of
 from deltamerge.worker.parquet.plain import NotSpliceable
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
@@ -194,7 +194,7 @@ def _footer() -> Target:
 
     def run(tail: bytes) -> object:
         data = seed[:start] + tail
-        return read_footer(lambda count, at: data[at : at + count], len(data))
+        return footer_of(data)
 
     return Target(run, [seed[start:]], (DeltaMergeError, NotSpliceable))
 

@@ -8,7 +8,7 @@ To open such a file and to read its rows is safe.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -32,7 +32,7 @@ from deltamerge.protocol.formats.thrift import (
     struct_end,
 )
 
-_MAGIC = b"PAR1"
+MAGIC = b"PAR1"
 _TAIL_BYTES = 64 << 10  # one request for so many bytes costs less than two for fewer
 _WIDE_BYTES = 1 << 20
 _BY_TYPE = 1
@@ -129,14 +129,17 @@ class ColumnChunks:
 
 
 class ParquetFile(pq.ParquetFile):  # type: ignore[misc]
-    """PyArrow's, with its options, of a source that is asked once for its last bytes."""
+    """PyArrow's, with its options, of a source that is asked once for its last bytes.
+
+    `footer` has the bytes of the footer, None where there is none that is plain, of which PyArrow says what is wrong with it.
+    """
 
     def __init__(self, source: pa.NativeFile, **options: Any) -> None:
-        self._footer = _footer(source)
+        self.footer = raw_footer(source.read_at, source.size())
         metadata = None
-        if self._footer is not None:
-            end = len(self._footer).to_bytes(4, "little") + _MAGIC
-            metadata = pq.read_metadata(pa.BufferReader(_MAGIC + self._footer + end))
+        if self.footer is not None:
+            end = len(self.footer).to_bytes(4, "little") + MAGIC
+            metadata = pq.read_metadata(pa.BufferReader(MAGIC + self.footer + end))
         super().__init__(source, metadata=metadata, **options)
         self._chunks: ColumnChunks | None = None
         self._top_level: dict[str, int] | None = None
@@ -158,28 +161,29 @@ class ParquetFile(pq.ParquetFile):  # type: ignore[misc]
     @property
     def is_wide(self) -> bool:
         """Whether the footer is so large that to walk through it takes longer than to read a few columns."""
-        return self._footer is not None and len(self._footer) > _WIDE_BYTES
+        return self.footer is not None and len(self.footer) > _WIDE_BYTES
 
     @property
     def chunks(self) -> ColumnChunks:
         """What the footer says of column chunks, 10 microseconds each. Raises Malformed."""
-        if self._footer is None:
+        if self.footer is None:
             raise Malformed("it has no footer")
         if self._chunks is None:
-            self._chunks = ColumnChunks(self._footer)
+            self._chunks = ColumnChunks(self.footer)
         return self._chunks
 
 
-def _footer(source: pa.NativeFile) -> bytes | None:
-    """The bytes of a footer; None where there is none that is plain, of which PyArrow says what is wrong with it."""
-    size = source.size()
+def raw_footer(read_at: Callable[[int, int], bytes], size: int) -> bytes | None:
+    """The bytes of the footer of a file of so many bytes, None where there is none that is plain. `read_at` gives so many bytes,
+    from a place on.
+    """
     begin = max(0, size - _TAIL_BYTES)
-    tail = source.read_at(size - begin, begin)
+    tail = read_at(size - begin, begin)
     length = int.from_bytes(tail[-8:-4], "little")
-    if tail[-4:] != _MAGIC or not 0 < length <= size - 12:
+    if tail[-4:] != MAGIC or not 0 < length <= size - 12:
         return None
     start = size - 8 - length
-    return tail[start - begin : -8] if start >= begin else bytes(source.read_at(length, start))
+    return bytes(tail[start - begin : -8] if start >= begin else read_at(length, start))
 
 
 def _place(fields: Places, id: int, *types: int) -> int:

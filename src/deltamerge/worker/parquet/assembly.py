@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltamerge.protocol.formats.parquet_file import MAGIC
 from deltamerge.protocol.formats.thrift import BINARY, I32, I64, LIST, Items, Struct
 from deltamerge.worker.parquet.encode import EncodedChunk
 from deltamerge.worker.parquet.footer import (
-    MAGIC,
     Chunk,
     Footer,
     footer_bytes,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from deltamerge.protocol.formats.parquet_file import MAGIC, raw_footer
 from deltamerge.protocol.formats.thrift import (
     BINARY,
     FALSE,
@@ -28,9 +29,7 @@ from deltamerge.protocol.formats.thrift import (
 )
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 
-MAGIC = b"PAR1"
 MOST_BYTES = 8 << 20
-_TAIL_BYTES = 64 << 10  # a request to an object store costs more than so many bytes
 # The fields of each struct by their ids: what is copied or moved has no other.
 _FILE = {1: I32, 2: LIST, 3: I64, 4: LIST, 5: LIST, 6: BINARY, 7: LIST, 8: STRUCT, 9: BINARY}
 _GROUP = {1: LIST, 2: I64, 3: I64, 4: LIST, 5: I64, 6: I64, 7: I16}
@@ -119,23 +118,9 @@ def get(fields: Struct, id: int, otherwise: Any = None) -> Any:
     return fields[id][1] if id in fields else otherwise
 
 
-def read_footer(read_at: ReadAt, size: int) -> Footer:
-    """The footer of a file of so many bytes. Raises NotSpliceable for one that is not understood with certainty."""
-    begin = max(0, size - _TAIL_BYTES)
-    tail = read_at(size - begin, begin)
-    length, magic = int.from_bytes(tail[-8:-4], "little"), tail[-4:]
-    if magic != MAGIC or len(tail) < 8:
-        raise NotSpliceable(Reason.ENCRYPTED if magic == b"PARE" else Reason.FOOTER, "no footer")
-    if length + 12 > size or length > MOST_BYTES:
-        raise NotSpliceable(Reason.FOOTER, "too long")
-    start = size - 8 - length
-    return parse_footer(tail[start - begin : -8] if start >= begin else read_at(length, start), start)
-
-
 def footer_of(data: bytes | memoryview) -> Footer:
-    """The footer of a file of which all bytes are given. Raises as `read_footer` does."""
-    length = int.from_bytes(data[-8:-4], "little")
-    return parse_footer(bytes(data[-8 - length : -8]), len(data) - 8 - length)
+    """The footer of a file of which all bytes are given. Raises as `parse_footer` does."""
+    return parse_footer(raw_footer(lambda count, place: bytes(data[place : place + count]), len(data)), len(data))
 
 
 def index_in(data: bytes | memoryview, chunk: Chunk, id: int) -> bytes:
@@ -144,8 +129,14 @@ def index_in(data: bytes | memoryview, chunk: Chunk, id: int) -> bytes:
     return bytes(data[start : start + length])
 
 
-def parse_footer(data: bytes, start: int) -> Footer:
-    """A footer of which the bytes are given, that begins at `start`. Raises as `read_footer` does."""
+def parse_footer(data: bytes | None, size: int) -> Footer:
+    """The footer of a file of so many bytes, of which its own are given, None where there is none.
+
+    Raises NotSpliceable for one that is not understood with certainty.
+    """
+    if data is None or len(data) > MOST_BYTES:
+        raise NotSpliceable(Reason.FOOTER, "no footer" if data is None else "too long")
+    start = size - 8 - len(data)
     try:
         fields, end = read_struct(data)
     except Malformed as error:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.formats.roaring import RowSet
 from deltamerge.worker.parquet.plain import Reason
 from deltamerge.worker.scan.columns import cast
@@ -106,7 +106,7 @@ class Opened:
     """A file that is to be written again: its bytes, how it is read, and its rows that a deletion vector deletes."""
 
     source: Any
-    file: pq.ParquetFile
+    file: ParquetFile
     deleted: RowSet
 
 

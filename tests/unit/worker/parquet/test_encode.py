@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from deltamerge.budgets import using
 from deltamerge.worker.parquet.encode import encoded
-from deltamerge.worker.parquet.footer import NAN_FREE, Chunk, read_footer
+from deltamerge.worker.parquet.footer import NAN_FREE, Chunk, footer_of
 from deltamerge.worker.parquet.places import locations, offset_index
 from deltamerge.worker.write.write import DataFileWriter, WriteSpec, WrittenFile
 from tests.unit.worker.data import bounded, examples, folder, write_spec
@@ -62,7 +62,7 @@ def test_files_are_those_of_one_writer(batches: list[list[Any]], threads: int) -
 def _told(path: Path) -> list[Any]:
     """All that a file says of its chunks and their pages, but where the chunks are."""
     data = path.read_bytes()
-    footer = read_footer(lambda count, place: data[place : place + count], len(data))
+    footer = footer_of(data)
     chunks = [chunk for group in footer.groups for chunk in group.chunks]
     told: list[Any] = [sorted(footer.nan_free(path.name))]
     for chunk in chunks:

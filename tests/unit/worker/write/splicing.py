@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from deltamerge.budgets import using
 from deltamerge.protocol.formats.thrift import I32, LIST, STRUCT, Items, struct_bytes
-from deltamerge.worker.parquet.footer import read_footer
+from deltamerge.worker.parquet.footer import footer_of
 from deltamerge.worker.scan.scan import ROW, FileTask
 from deltamerge.worker.write.feed import FeedWriter, change_file_spec
 from deltamerge.worker.write.rewrite import CLAUSE, ChangedFile, ChangeSpec, ClauseAction
@@ -199,7 +199,7 @@ def read(root: Path, done: ChangedFile) -> pa.Table:
 def edited(path: Path, edit: Callable[[dict[int, Any], bytes], bytes]) -> None:
     """A file with another footer: `edit` changes its fields, and gives the bytes before them."""
     data = path.read_bytes()
-    footer = read_footer(lambda count, place: data[place : place + count], len(data))
+    footer = footer_of(data)
     fields = dict(footer.fields)
     before = edit(fields, data[: footer.start])
     text = struct_bytes(fields)
@@ -234,7 +234,7 @@ def with_unknown(fields: dict[int, Any], before: bytes) -> bytes:
 
 def moved_pages(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    footer = read_footer(lambda count, place: bytes(data[place : place + count]), len(data))
+    footer = footer_of(data)
     start = footer.groups[1].chunks[0].fields[4][1]
     # The offset index of a page: a list of one struct, whose first field is its place.
     data[start + 3] ^= 2
@@ -243,7 +243,7 @@ def moved_pages(path: Path) -> None:
 
 def column_index_of_noise(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    footer = read_footer(lambda count, place: bytes(data[place : place + count]), len(data))
+    footer = footer_of(data)
     start = footer.groups[1].chunks[0].fields[6][1]
     data[start : start + 4] = b"\xff" * 4
     path.write_bytes(data)

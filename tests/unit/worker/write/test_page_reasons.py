@@ -17,7 +17,7 @@ import pytest
 from deltamerge.budgets import using
 from deltamerge.protocol.formats.thrift import I32, read_struct, struct_bytes
 from deltamerge.protocol.table.row_tracking import TrackingColumns
-from deltamerge.worker.parquet.footer import RowGroup, read_footer
+from deltamerge.worker.parquet.footer import RowGroup, footer_of
 from deltamerge.worker.parquet.pages import header_of
 from deltamerge.worker.parquet.places import DATA, DATA_V2, DICTIONARY, Walked, walked
 from deltamerge.worker.parquet.plain import NotPaged, Reason, Whole
@@ -67,7 +67,7 @@ def pages_of(path: Path, leaf: int) -> list[Walked]:
 
 
 def groups_of(path: Path) -> tuple[RowGroup, ...]:
-    return tuple(read_footer(reader_of(path), path.stat().st_size).groups)
+    return tuple(footer_of(path.read_bytes()).groups)
 
 
 def reader_of(path: Path) -> Callable[[int, int], bytes]:
@@ -236,7 +236,7 @@ def test_a_dictionary_that_claims_another_size_is_not_decompressed(tmp_path: Pat
     written(tmp_path, Case(None))
     data = (tmp_path / NAME).read_bytes()
     chunk, place = groups_of(tmp_path / NAME)[0].chunks[0], pages_of(tmp_path / NAME, 0)[0]
-    node = columns_of(read_footer(reader_of(tmp_path / NAME), len(data)).schema)[0]
+    node = columns_of(footer_of(data).schema)[0]
     page = data[place.start : place.end]
     assert len(dictionary_of(chunk, node, page).values) == 40
     fields, length = read_struct(page)

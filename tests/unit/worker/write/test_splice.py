@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from deltamerge.budgets import using
 from deltamerge.protocol.table.row_tracking import TrackingColumns
-from deltamerge.worker.parquet.footer import read_footer
+from deltamerge.worker.parquet.footer import footer_of
 from deltamerge.worker.parquet.plain import Reason
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import ROW, FileTask
@@ -64,7 +64,7 @@ def test_bytes_of_what_does_not_change_are_the_same(tmp_path: Path) -> None:
     done = update_of(tmp_path, 5)
     assert done.plain is None
     old, new = (path.read_bytes() for path in (tmp_path / NAME, tmp_path / done.written[0].name))
-    before, after = (read_footer(lambda count, place, data=data: data[place : place + count], len(data)) for data in (old, new))
+    before, after = (footer_of(data) for data in (old, new))
     for number, (one, other) in enumerate(zip(before.groups, after.groups, strict=True)):
         for leaf, (a, b) in enumerate(zip(one.chunks, other.chunks, strict=True)):
             assert (old[a.start : a.end] == new[b.start : b.end]) == ((number, leaf) != (1, 1))

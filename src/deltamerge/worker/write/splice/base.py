@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltamerge.protocol.formats.thrift import Malformed, Struct, read_struct
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
 from deltamerge.worker.parquet.encode import empty_footer
-from deltamerge.worker.parquet.footer import Chunk, Footer, get, read_footer, type_ordered
+from deltamerge.worker.parquet.footer import Chunk, Footer, get, parse_footer, type_ordered
 from deltamerge.worker.parquet.places import check_pages, offset_index
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from deltamerge.worker.parquet.schema import REQUIRED, Node, check_chunk, columns_of, is_alike
@@ -74,8 +74,7 @@ def base_of(spec: ChangeSpec, task: FileTask, opened: Opened) -> Base:
         raise NotSpliceable(Reason.TYPES, "INT96")
     if not calendars.dates is calendars.timestamps is Calendar.GREGORIAN:
         raise NotSpliceable(Reason.CALENDAR)
-    source, size = opened.source, opened.source.size()
-    footer = read_footer(source.read_at, size)
+    footer = parse_footer(opened.file.footer, opened.source.size())
     columns = columns_of(footer.schema)
     names = _names(spec.write, columns)
     _check_columns(spec, columns, names)

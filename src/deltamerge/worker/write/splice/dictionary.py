@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from deltamerge.protocol.formats.parquet_file import MAGIC
 from deltamerge.protocol.formats.thrift import BINARY, I32, I64, LIST, STRUCT, Items, Struct, struct_bytes
-from deltamerge.worker.parquet.footer import MAGIC, Chunk
+from deltamerge.worker.parquet.footer import Chunk
 from deltamerge.worker.parquet.pages import PLAIN, PLAIN_DICTIONARY, Header, data_page, dictionary_page, header_of
 from deltamerge.worker.parquet.places import DICTIONARY
 from deltamerge.worker.parquet.plain import NotPaged, Whole

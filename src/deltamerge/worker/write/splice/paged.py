@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from deltamerge.budgets import Budgets
+from deltamerge.protocol.formats.parquet_file import MAGIC
 from deltamerge.protocol.formats.thrift import BINARY, I32, I64, LIST, STRUCT, Items, Struct
 from deltamerge.worker.parquet.encode import parquet_writer
-from deltamerge.worker.parquet.footer import MAGIC, Chunk, footer_of, get, index_in
+from deltamerge.worker.parquet.footer import Chunk, footer_of, get, index_in
 from deltamerge.worker.parquet.pages import (
     Header,
     NewPage,
