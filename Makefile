@@ -107,8 +107,8 @@ soak: java $(READY)
 	DELTAMERGE_SOAK=900 $(BIN)/python -m pytest tests/faults/test_histories.py -s
 	DELTAMERGE_SOAK_MERGES=2000 $(BIN)/python -m pytest tests/faults/test_many_merges.py -s
 
-# Each reader of bytes that anybody may have written, for some minutes. With a SEED all runs are alike; without one
-# the inputs that led further are kept for the next run.
+# Each group of readers of bytes that anybody may have written, for some minutes. With a SEED all runs are alike; without
+# one the inputs that led further are kept for the next run.
 fuzz: $(READY)
 	DELTAMERGE_SEED=$(SEED) $(BIN)/python -m tests.fuzz $(or $(MINUTES),1)
 

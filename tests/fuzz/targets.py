@@ -256,18 +256,13 @@ def _expression() -> Target:
     return Target(run, [b"a > 1 AND upper(b) IN ('x', \"y\") -- c", b"transform(xs, x -> x + 1)[0].y", b"(SELECT 1) = ${a}"])
 
 
-TARGETS: dict[str, Callable[[], Target]] = {
-    "commit": _commit,
-    "checkpoint": _checkpoint,
-    "json checkpoint": _checkpoint_json,
-    "pointer": _pointer,
-    "vector": _vector,
-    "descriptor": _descriptor,
-    "partition value": _partitions,
-    "footer": _footer,
-    "chunks": _chunks,
-    "data file": _rows,
-    "schema": _schema,
-    "merge text": _merge_text,
-    "expression": _expression,
+# What reads bytes of somebody else's, by what it reads.
+GROUPS: dict[str, dict[str, Callable[[], Target]]] = {
+    "log files": {"commit": _commit, "json checkpoint": _checkpoint_json, "pointer": _pointer},
+    "checkpoints": {"checkpoint": _checkpoint},
+    "deletion vectors": {"vector": _vector, "descriptor": _descriptor},
+    "partition values": {"partition value": _partitions},
+    "footers": {"footer": _footer, "chunks": _chunks, "data file": _rows},
+    "texts": {"merge text": _merge_text, "expression": _expression, "schema": _schema},
 }
+TARGETS = {name: made for group in GROUPS.values() for name, made in group.items()}

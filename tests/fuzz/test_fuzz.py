@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tests.effort import ALL
+from tests.fuzz.__main__ import shares
 from tests.fuzz.corpus import kept
 from tests.fuzz.guided import fuzzed
-from tests.fuzz.targets import TARGETS, Target
+from tests.fuzz.targets import GROUPS, TARGETS, Target
 
 SEED = int(os.environ.get("DELTAMERGE_SEED", "1"))
 
@@ -23,6 +24,11 @@ def silent() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
+
+
+def test_targets_of_a_group_share_its_minutes() -> None:
+    assert shares(6, ["footers", "checkpoint"]) == {"footer": 2, "chunks": 2, "data file": 2, "checkpoint": 6}
+    assert list(shares(1, list(GROUPS))) == list(TARGETS)
 
 
 @pytest.mark.parametrize("name", TARGETS)
