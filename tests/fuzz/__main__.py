@@ -1,4 +1,4 @@
-"""Fuzz each group of readers of bytes for some minutes of CPU: `python -m tests.fuzz MINUTES [group or target ..]`, two at a time.
+"""Fuzz readers of bytes for some minutes of CPU, two at a time: `python -m tests.fuzz MINUTES [group or target ..]`.
 
 The targets of a group share its minutes.
 
