@@ -184,7 +184,7 @@ def _leaves(file: ParquetFile, kinds: Sequence[str]) -> dict[str, str]:
     found: dict[str, tuple[tuple[int, bool], str]] = {}
     for number in range(len(file.schema)):
         leaf = file.schema.column(number)
-        kind, cost = leaf.path.partition(".")[0], (leaf.max_repetition_level, leaf.physical_type == "BYTE_ARRAY")
+        kind, cost = leaf.path.partition(".")[0], (leaf.max_repetition_level, leaf.physical_type.endswith("ARRAY"))
         if kind in kinds and (kind not in found or cost < found[kind][0]):
             found[kind] = cost, leaf.path
     return {kind: path for kind, (_, path) in found.items()}
