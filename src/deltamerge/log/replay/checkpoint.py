@@ -137,19 +137,26 @@ def _read_parquet(data: bytes, columns: Sequence[str], again: StoredFile | None,
     schema = file.schema_arrow
     if not {*_SMALL, "add", "remove"} & set(schema.names):
         raise ValueError("it has no column for actions")
-    leaves = _leaves(file, columns)
+    if repeated := [kind for kind in columns if schema.names.count(kind) > 1]:
+        raise ValueError(f"it has several columns {', '.join(repeated)}")
+    leaves = _leaves(file, {name: kind for kind in columns for name in _wanted(schema, kind)})
     size.allow(len(data))
     adds, removes = [], [TOMBSTONE_SCHEMA.empty_table()]
     small: dict[str, list[Any]] = {kind: [] for kind in _SMALL}
 
     def read(names: Sequence[str], number: int) -> pa.Table:
         size.add_columns(data, file, names, number)
-        return file.read_row_group(number, list(names))
+        found, rows = file.read_row_group(number, list(names)), file.metadata.row_group(number).num_rows
+        if names and found.num_rows != rows:
+            raise ValueError(f"{', '.join(names)} have {found.num_rows} of {rows} rows of a row group")
+        return found
 
     for number in range(file.num_row_groups):
-        # Most row groups hold one kind of action: a leaf of each tells which rows have it.
-        there = read(list(leaves.values()), number)
-        kinds = [kind for kind in leaves if there[kind].null_count < there.num_rows]
+        # Most row groups hold one kind of action: a leaf of each tells which rows have it, if the footer doesn't contradict.
+        there = read([path for _, path in leaves.values()], number)
+        empty = {kind for kind in leaves if kind in there.column_names and there[kind].null_count == len(there)}
+        kinds = [kind for kind in leaves if kind not in empty or not _may_lack(file, leaves[kind][0], number)]
+        del there
         group = read([name for kind in kinds for name in _wanted(schema, kind)], number)
         for kind in _SMALL:
             values = valid(group, kind)
@@ -179,15 +186,24 @@ def _sidecar_name(path: str) -> str:
     return f"{SIDECARS}/{unquote(path).rpartition('/')[2]}"
 
 
-def _leaves(file: ParquetFile, kinds: Sequence[str]) -> dict[str, str]:
-    """For each kind of action that has a column the path of a leaf below it that is read fast."""
-    found: dict[str, tuple[tuple[int, bool], str]] = {}
+def _leaves(file: ParquetFile, wanted: Mapping[str, str]) -> dict[str, tuple[list[int], str]]:
+    """For each kind of action, by the columns that are wanted of it, the numbers of their leaves, and the path of one that is
+    read fast.
+    """
+    found: dict[str, list[tuple[tuple[int, bool], int, str]]] = {}
     for number in range(len(file.schema)):
         leaf = file.schema.column(number)
-        kind, cost = leaf.path.partition(".")[0], (leaf.max_repetition_level, leaf.physical_type.endswith("ARRAY"))
-        if kind in kinds and (kind not in found or cost < found[kind][0]):
-            found[kind] = cost, leaf.path
-    return {kind: path for kind, (_, path) in found.items()}
+        kind = next((kind for name, kind in wanted.items() if leaf.path == name or leaf.path.startswith(f"{name}.")), None)
+        if kind is not None:
+            cost = leaf.max_repetition_level, leaf.physical_type.endswith("ARRAY")
+            found.setdefault(kind, []).append((cost, number, leaf.path))
+    return {kind: ([number for _, number, _ in leaves], min(leaves)[2]) for kind, leaves in found.items()}
+
+
+def _may_lack(file: ParquetFile, leaves: Sequence[int], group: int) -> bool:
+    """Whether the footer says of no leaf of a kind that a row group has values of it."""
+    chunks = [file.chunks.chunk(group, number) for number in leaves]
+    return all(chunk.nulls is None or chunk.nulls >= chunk.values for chunk in chunks)
 
 
 def _wanted(schema: pa.Schema, kind: str) -> list[str]:

@@ -38,7 +38,9 @@ class TooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page of so many values and so many bytes after decompression; `encoding` is None for a dictionary."""
+    """A page of so many values and so many bytes after decompression, or before if those are more: Arrow does not look at the
+    size of a page that is not compressed. `encoding` is None for a dictionary.
+    """
 
     encoding: int | None
     values: int
@@ -84,13 +86,17 @@ class DecodedSize:
             pages.append(page)
         if not leaf.physical_type.endswith("ARRAY"):
             return
+        if leaf.length > 0:  # each value, nulls too, has so many bytes
+            self.add(leaf.length * max(0, chunk.values))
+            return
         if any(page.encoding not in (None, *_CODED, *_AS_THEY_ARE) for page in pages):
             self._add_in_batches(file, group, number, chunk.values, max(page.size for page in pages))
             return
         coded = sum(page.values for page in pages if page.encoding in _CODED)
         most = coded * max((page.size for page in pages if page.encoding is None), default=0)
         likely = _LIKELY_TIMES * sum(page.size for page in pages) + _SMALL_BYTES
-        if most > likely:
+        # Arrow reads a dictionary behind plain values, too; then the first row is not one of it.
+        if most > likely and pages[0].encoding is None:
             self._add_coded(data, group, leaf.path, coded, likely)
         else:
             self.add(most)
@@ -153,13 +159,14 @@ def _pages(data: bytes, chunk: ColumnChunk, path: str) -> Iterator[_Page]:
 
 def _page(header: Struct) -> _Page:
     kind = _number(header, 1)
+    size = max(_number(header, 2), _number(header, 3))
     if kind == _DICTIONARY:
-        return _Page(None, 0, _number(header, 2))
+        return _Page(None, 0, size)
     fields, encoding = (5, 2) if kind == _DATA else (8, 4)
     inner = header[fields][1] if kind in (_DATA, _DATA_V2) and fields in header else None
     if not isinstance(inner, dict):
         raise ValueError("a page is of an unknown kind")
-    return _Page(_number(inner, encoding), _number(inner, 1), _number(header, 2))
+    return _Page(_number(inner, encoding), _number(inner, 1), size)
 
 
 def _number(fields: Struct, id: int) -> int:

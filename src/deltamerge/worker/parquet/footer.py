@@ -29,7 +29,6 @@ from deltamerge.protocol.formats.thrift import (
 )
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 
-MOST_BYTES = 8 << 20
 # The fields of each struct by their ids: what is copied or moved has no other.
 _FILE = {1: I32, 2: LIST, 3: I64, 4: LIST, 5: LIST, 6: BINARY, 7: LIST, 8: STRUCT, 9: BINARY}
 _GROUP = {1: LIST, 2: I64, 3: I64, 4: LIST, 5: I64, 6: I64, 7: I16}
@@ -119,8 +118,11 @@ def get(fields: Struct, id: int, otherwise: Any = None) -> Any:
 
 
 def footer_of(data: bytes | memoryview) -> Footer:
-    """The footer of a file of which all bytes are given. Raises as `parse_footer` does."""
-    return parse_footer(raw_footer(lambda count, place: bytes(data[place : place + count]), len(data)), len(data))
+    """The footer of a file of which all bytes are given. Raises NotSpliceable for one that is not understood with certainty."""
+    found = raw_footer(lambda count, place: bytes(data[place : place + count]), len(data))
+    if found is None:
+        raise NotSpliceable(Reason.FOOTER, "no footer")
+    return parse_footer(found, len(data) - 8 - len(found))
 
 
 def index_in(data: bytes | memoryview, chunk: Chunk, id: int) -> bytes:
@@ -129,14 +131,8 @@ def index_in(data: bytes | memoryview, chunk: Chunk, id: int) -> bytes:
     return bytes(data[start : start + length])
 
 
-def parse_footer(data: bytes | None, size: int) -> Footer:
-    """The footer of a file of so many bytes, of which its own are given, None where there is none.
-
-    Raises NotSpliceable for one that is not understood with certainty.
-    """
-    if data is None or len(data) > MOST_BYTES:
-        raise NotSpliceable(Reason.FOOTER, "no footer" if data is None else "too long")
-    start = size - 8 - len(data)
+def parse_footer(data: bytes, start: int) -> Footer:
+    """A footer of which the bytes are given, that begins at `start`. Raises as `footer_of` does."""
     try:
         fields, end = read_struct(data)
     except Malformed as error:

@@ -123,12 +123,21 @@ def entries() -> list[pa.Table]:
     return [adds(pa.array(["a"]), maps)]
 
 
+def fixed_widths() -> list[pa.Table]:
+    """Rows whose nulls have a megabyte each."""
+    files = adds(pa.array([f"{number}" for number in range(2_000)]))["add"].combine_chunks()
+    wide = pa.nulls(2_000, pa.binary(MB))
+    fields = [*files.flatten(), wide]
+    return [pa.table({"add": pa.StructArray.from_arrays(fields, ["path", "partitionValues", "size", "clusteringProvider"])})]
+
+
 BOMBS: dict[str, tuple[Callable[[], list[pa.Table]], dict[str, Any]]] = {
     "rows": (lambda: rows(20_000_000), {}),
     "rows of nothing": (lambda: nothing(20_000_000), {}),
     "dictionary": (long_texts, {"dictionary_pagesize_limit": 8 * MB}),
     "partition values": (long_partitions, {"dictionary_pagesize_limit": 8 * MB}),
     "common prefixes": (long_texts, {"use_dictionary": False, "column_encoding": {"add.path": "DELTA_BYTE_ARRAY"}}),
+    "fixed widths": (fixed_widths, {}),
     "page": (one_text, {"use_dictionary": False, "write_statistics": False}),
     "transactions": (transactions, {}),
     "entries": (entries, {}),

@@ -19,7 +19,6 @@ from deltamerge.log.replay.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileChunk
 from deltamerge.log.replay.last_checkpoint import LAST_CHECKPOINT, pointer_checksum
 from deltamerge.log.replay.segment import CheckpointFiles, find_segment
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.table.actions import Action, DomainMetadata, Metadata, Protocol, Txn
 from deltamerge.storage.local import LocalStore
 from tests.unit.log.building import add, commit, create, delete_commits, load, log_file, remove, schema_text, vector
@@ -129,42 +128,6 @@ def test_a_part_may_have_the_columns_of_its_own_actions_only(tmp_path: Path) -> 
     assert adds_of(state).to_pylist() == ADDS.to_pylist()
     assert state.removes["path"].to_pylist() == ["x"]
     assert state.others == (PROTOCOL, METADATA, Txn("b", 3))
-
-
-def in_groups(data: bytes, *lengths: int) -> bytes:
-    """A checkpoint with row groups of so many rows."""
-    table, sink, start = pq.read_table(pa.BufferReader(data)), pa.BufferOutputStream(), 0
-    with pq.ParquetWriter(sink, table.schema) as writer:
-        for length in lengths:
-            writer.write_table(table.slice(start, length))
-            start += length
-    assert start == table.num_rows
-    return sink.getvalue().to_pybytes()
-
-
-@pytest.mark.parametrize("lengths", [(1,) * 11, (2, 9), (7, 1, 3), (5, 4, 2), (10, 1)], ids=str)
-def test_row_groups_of_some_kinds_of_actions_only(tmp_path: Path, lengths: tuple[int, ...]) -> None:
-    data = checkpoint_bytes(ADDS, REMOVES, OTHERS)
-    state, together = read_back(tmp_path / "a", in_groups(data, *lengths)), read_back(tmp_path / "b", data)
-    assert adds_of(state).to_pylist() == adds_of(together).to_pylist() == ADDS.to_pylist()
-    assert state.removes.to_pylist() == together.removes.to_pylist() == REMOVES.to_pylist()
-    assert state.others == together.others
-
-
-def test_columns_of_actions_that_no_row_of_a_row_group_has_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: dict[int, set[str]] = {}
-    real = ParquetFile.read_row_group
-
-    def read_row_group(file: ParquetFile, number: int, columns: list[str]) -> pa.Table:
-        read.setdefault(number, set()).update(columns)
-        return real(file, number, columns)
-
-    monkeypatch.setattr(ParquetFile, "read_row_group", read_row_group)
-    read_back(tmp_path, in_groups(checkpoint_bytes(ADDS, REMOVES, OTHERS), 6, 3, 2))
-    leaves = {"protocol.minReaderVersion", "metaData.createdTime", "txn.version", "domainMetadata.removed"}
-    assert read[0] == {"protocol", "metaData", "txn", "domainMetadata", "add.size", "remove.deletionTimestamp", *leaves}
-    assert {name for name in read[1] if not name.startswith("add.")} == {"remove.deletionTimestamp", *leaves}
-    assert {name for name in read[2] if not name.startswith("remove.")} == {"add.size", *leaves}
 
 
 def test_each_row_holds_one_action_and_no_file_is_a_data_change() -> None:

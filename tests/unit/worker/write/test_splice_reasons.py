@@ -14,6 +14,7 @@ from deltamerge.protocol.formats.thrift import BINARY, I32, I64, LIST, STRUCT, I
 from deltamerge.worker.parquet.footer import footer_of, parse_footer
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from deltamerge.worker.parquet.schema import check_chunk, columns_of
+from deltamerge.worker.write.splice import base
 from tests.unit.worker.data import UTC_TIME, vector_of
 from tests.unit.worker.write.splicing import (
     DELETE,
@@ -121,6 +122,16 @@ def test_chunks_that_are_not_of_their_column(tmp_path: Path, changed: dict[str, 
         check_chunk(footer.groups[0].chunks[0], leaf)
 
 
+def test_a_file_whose_footer_is_too_large_to_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_arrow(ROWS, tmp_path / NAME, 4)
+    size = int.from_bytes((tmp_path / NAME).read_bytes()[-8:-4], "little")
+    monkeypatch.setattr(base, "MOST_FOOTER_BYTES", size - 1)
+    assert update_of(tmp_path, 5).plain is Reason.FOOTER
+    by_arrow(ROWS, tmp_path / NAME, 4)
+    monkeypatch.setattr(base, "MOST_FOOTER_BYTES", size)
+    assert update_of(tmp_path, 5).plain is None
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [({8: (STRUCT, {1: (STRUCT, {})})}, Reason.ENCRYPTED), ({9: (BINARY, b"key")}, Reason.ENCRYPTED)],
@@ -130,7 +141,7 @@ def test_encrypted_files_are_told_by_their_footer(tmp_path: Path, fields: dict[i
     data = (tmp_path / NAME).read_bytes()
     footer = footer_of(data)
     with pytest.raises(NotSpliceable) as caught:
-        parse_footer(struct_bytes({**footer.fields, **fields}), len(data) + 100)
+        parse_footer(struct_bytes({**footer.fields, **fields}), footer.start)
     assert caught.value.reason is reason
 
 

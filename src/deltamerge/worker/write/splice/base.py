@@ -23,6 +23,8 @@ from deltamerge.worker.write.write import WriteSpec
 _INDEX_BYTES = 16 << 20
 _BLOOM_HEADER_BYTES = 64
 
+MOST_FOOTER_BYTES = 8 << 20
+
 
 @dataclass(frozen=True)
 class Base:
@@ -74,7 +76,10 @@ def base_of(spec: ChangeSpec, task: FileTask, opened: Opened) -> Base:
         raise NotSpliceable(Reason.TYPES, "INT96")
     if not calendars.dates is calendars.timestamps is Calendar.GREGORIAN:
         raise NotSpliceable(Reason.CALENDAR)
-    footer = parse_footer(opened.file.footer, opened.source.size())
+    found = opened.file.footer
+    if found is None or len(found) > MOST_FOOTER_BYTES:
+        raise NotSpliceable(Reason.FOOTER, "no footer" if found is None else "too long")
+    footer = parse_footer(found, opened.source.size() - 8 - len(found))
     columns = columns_of(footer.schema)
     names = _names(spec.write, columns)
     _check_columns(spec, columns, names)
