@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from deltamerge.merge.execute.attempts import Ran
 from deltamerge.merge.plan.physical import Exchange
@@ -37,11 +38,26 @@ CHOOSING = {
     "delete by source of some": lambda merge: merge.whenNotMatchedBySourceDelete("t.v > 3"),
     "value of another type": lambda merge: merge.whenMatchedUpdate(set={"w": "s.v"}),
 }
-OTHER = {
+# Spark computes columns of the source for these.
+PROJECTED = {
     "call in a condition": lambda merge: merge.whenMatchedUpdateAll("abs(s.v) > 1"),
     "call in a value": lambda merge: merge.whenMatchedUpdate(set={"v": "abs(s.v)"}),
     "one of two clauses": lambda merge: merge.whenMatchedDelete("s.v > 1").whenMatchedUpdate("length(s.w) > 1", {"v": "s.v"}),
     "cast": lambda merge: merge.whenMatchedUpdate(set={"w": "cast(s.v AS string)"}),
+    "inserted values": lambda merge: merge.whenNotMatchedInsert(
+        "upper(s.w) = 'NEW'", {"k": "s.k", "v": "s.v / 2", "w": "reverse(s.w)"}
+    ),
+    "Column": lambda merge: merge.whenMatchedUpdate(F.length("s.w") > 1, {"v": F.abs("s.v") + 1, "w": "t.w"}),
+    "beside a value of both": lambda merge: merge.whenMatchedUpdate("length(s.w) > 1 ", {"v": "t.v + s.v", "w": "upper(s.w)"}),
+}
+OTHER = {
+    "call of both": lambda merge: merge.whenMatchedUpdateAll("abs(s.v - t.v) > 1"),
+    "call of the target": lambda merge: merge.whenMatchedUpdate("length(t.w) > 1", {"v": "s.v"}),
+    "one clause about both": lambda merge: merge.whenMatchedDelete("abs(s.v) > 1").whenMatchedUpdate(
+        set={"v": "greatest(s.v, t.v)"}
+    ),
+    "chance": lambda merge: merge.whenMatchedUpdate(set={"v": "cast(rand() * s.v AS int)"}),
+    "query": lambda merge: merge.whenMatchedUpdate(set={"v": "s.v + (SELECT 1)"}),
     "unchanged": lambda merge: merge.whenMatchedUpdateAll().skipUnchanged(),
 }
 

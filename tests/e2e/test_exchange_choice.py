@@ -15,19 +15,35 @@ from deltamerge.budgets import using
 from deltamerge.merge.execute.attempts import Ran
 from deltamerge.merge.plan.logical import Strategy
 from tests.e2e.counting import jobs_of
-from tests.e2e.exchanges import CHANGES, CHOOSING, JOIN, LEGAL, OTHER, RANGE, READ_BY_WORKERS, ROWS, SCHEMA, exchanges_of, parquet
+from tests.e2e.exchanges import (
+    CHANGES,
+    CHOOSING,
+    JOIN,
+    LEGAL,
+    OTHER,
+    PROJECTED,
+    RANGE,
+    READ_BY_WORKERS,
+    ROWS,
+    SCHEMA,
+    exchanges_of,
+    parquet,
+)
 from tests.e2e.tables import conf, content, make
 
 
-@pytest.mark.parametrize("name", [*LEGAL, *CHOOSING, *OTHER])
+@pytest.mark.parametrize("name", [*LEGAL, *CHOOSING, *PROJECTED, *OTHER])
 def test_which_clauses_are_exchanged(
     spark: SparkSession, tmp_path: Path, runs: list[Ran], apart: None, name: str, way: str
 ) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
-    merge = (LEGAL | CHOOSING | OTHER)[name](table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), "t.k = s.k"))
+    merge = (LEGAL | CHOOSING | PROJECTED | OTHER)[name](
+        table.merge(spark.createDataFrame(CHANGES, SCHEMA).alias("s"), "t.k = s.k")
+    )
     is_exchanged = name not in OTHER
     strategy = f"{way}_exchange" if is_exchanged else "broadcast"
     assert (f"1. {way} exchange by k" in merge.explain()) is is_exchanged
+    assert ("computed by Spark:" in merge.explain()) is (name in PROJECTED)
     assert merge.preview().strategy == strategy
     assert merge.run().strategy == strategy
     assert [(exchange is not None) is is_exchanged for exchange in exchanges_of(runs)] == [True, True]

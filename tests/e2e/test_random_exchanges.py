@@ -25,7 +25,8 @@ from tests.e2e.tables import LARGE_SOURCES, conf, content, make
 from tests.effort import ALL
 
 DAY = date(2024, 2, 27)
-CHOSEN = ("chosen", "called")  # several clauses with conditions, and such that call functions
+# Several clauses with conditions, such that call functions, and such for which Spark computes columns of the source.
+CHOSEN, COMPUTED = ("chosen", "called"), "computed"
 CASE = "CASE WHEN s.w IS NULL THEN t.w WHEN s.v > t.v THEN s.w ELSE 'none' END"
 CALLED = "if(s.v > t.v, ifnull(s.w, 'none'), coalesce(t.w, s.w, 'neither'))"
 COUNTS = ("Inserted", "Updated", "Deleted", "Copied")
@@ -107,8 +108,8 @@ def random_merge(seed: int) -> Random:
     if rng.random() < 0.2:
         properties["delta.enableRowTracking"] = "true"
     matched, inserts = (
-        rng.choice(("none", "update", "some", "null", "delete", *CHOSEN)),
-        rng.choice(("none", "all", "some", *CHOSEN)),
+        rng.choice(("none", "update", "some", "null", "delete", *CHOSEN, COMPUTED)),
+        rng.choice(("none", "all", "some", *CHOSEN, COMPUTED)),
     )
     by_source = rng.choice(("none", "none", "none", "delete", *CHOSEN))
     if matched == inserts == by_source == "none":
@@ -147,6 +148,10 @@ def with_clauses(merge: DeltaMergeBuilder, given: Random) -> DeltaMergeBuilder:
         case "called":
             merge = merge.whenMatchedDelete("coalesce(s.v, t.v, 1050) > 1040")
             merge = merge.whenMatchedUpdate("coalesce(t.w, s.w) <> 'w5'", set={"v": "t.v + coalesce(s.v, 0)", "w": CALLED})
+        case "computed":
+            merge = merge.whenMatchedDelete("substring(s.w, 3) > '040' OR s.v % 5 = 0")
+            merge = merge.whenMatchedUpdate("length(s.w) % 2 = 1", set={"v": "abs(s.v) % 100", "w": "concat(s.w, '!')"})
+            merge = merge.whenMatchedUpdate("t.v > 3", set={"v": "t.v + s.v", "w": "upper(s.w)"})
     match given.inserts:
         case "all":
             merge = merge.whenNotMatchedInsertAll()
@@ -157,6 +162,9 @@ def with_clauses(merge: DeltaMergeBuilder, given: Random) -> DeltaMergeBuilder:
             merge = merge.whenNotMatchedInsertAll("s.w > 'w1015'")
         case "called":
             merge = merge.whenNotMatchedInsert("coalesce(s.w, 'w') > 'w1004'", values={**values, "v": "if(s.v % 3 = 0, s.v, 0)"})
+        case "computed":
+            merge = merge.whenNotMatchedInsert("upper(s.w) > 'W1004'", values={**values, "v": "s.v / 2", "w": "initcap(s.w)"})
+            merge = merge.whenNotMatchedInsertAll("length(s.w) > 1")
     match given.by_source:
         case "delete":
             merge = merge.whenNotMatchedBySourceDelete()
@@ -236,6 +244,7 @@ def check(spark: SparkSession, folder: Path, limit: Callable[..., None], runs: l
                 assert ended(read, spark, source, given) == expected
     if len(expected) > 1 and given.rows and given.changes:
         attempts = [run.attempt for run in runs]
+        readers = (Reader.SPARK, Reader.SPARK if COMPUTED in (given.matched, given.inserts) else Reader.WORKERS)
         assert [isinstance(a, Exchange) and (a.strategy.value, a.reader) for a in attempts] == [
-            (name, reader) for name in ("range_exchange", "hash_exchange") for reader in (Reader.SPARK, Reader.WORKERS)
+            (name, reader) for name in ("range_exchange", "hash_exchange") for reader in readers
         ]

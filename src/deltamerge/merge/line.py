@@ -20,7 +20,7 @@ from deltamerge.merge.execute.outcome import MergeOutcome, outcome_of
 from deltamerge.merge.execute.work import work_on
 from deltamerge.merge.plan.choose import Facts, choose, large_source, may_be_exchanged
 from deltamerge.merge.plan.latest import chosen_rows
-from deltamerge.merge.plan.logical import LogicalPlan, Wishes, logical_plan
+from deltamerge.merge.plan.logical import LogicalPlan, Strategy, Wishes, logical_plan, with_projections
 from deltamerge.merge.plan.physical import PhysicalPlan
 from deltamerge.merge.plan.program import compile_clauses
 from deltamerge.merge.plan.prune import FileFacts, prune, prune_by_bounds, prune_by_source
@@ -47,7 +47,7 @@ from deltamerge.spark.session.file_sizes import check_sizes
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.running import shows_progress
 from deltamerge.spark.session.settings import known_settings, own_settings, pads_chars
-from deltamerge.spark.source.evaluate import ReadingStep, evaluate
+from deltamerge.spark.source.evaluate import evaluate
 from deltamerge.spark.source.facts import Evaluation, Source
 from deltamerge.spark.source.inspect import InspectedSource, Inspection, inspect_source
 from deltamerge.spark.stages.target import data_store
@@ -96,6 +96,7 @@ def merge(
         budgets = within_settings(spark, current_budgets())
         spec = spec if source is not None else _with_reading(spec, table)
         given, rereads, tries = source, None, first_tries(retries_of(spark, spec), budgets)
+        logical: LogicalPlan | None = None
         while True:
             snapshot = _newest(table, tries.followed)
             if _was_merged(spec, snapshot):
@@ -104,11 +105,14 @@ def merge(
             check_unread(snapshot, spec.source_read)
             begin("resolving names and types")
             try:
-                logical = _with_queries_read(spark, planned(spark, snapshot, spec, rereads))
+                understood = _with_queries_read(spark, planned(spark, snapshot, spec, rereads))
                 if source is None or spec.source_at is not None:
                     begin("reading the source")
-                    source, files, readings = _evaluated(logical, budgets)
+                    prospect = prospect_of(understood, budgets, tries.projects)
+                    logical, readings = prospect.logical, prospect.plan.readings
+                    source, files = _evaluated(prospect, budgets)
                 else:
+                    logical = _as_before(understood, logical)
                     files, readings = prune_by_source(logical, prune(logical), source), ()
                 logical = _at_time(spark, logical, source.time)
                 ready = time.perf_counter()
@@ -122,8 +126,9 @@ def merge(
                 done = finish(outcome_of(work, ran), _timing(started, ready, ran.changed.scan_ms))
                 break
             except DeltaMergeError as error:
-                tries = tries.after(error)
-                source = given if isinstance(error, SourceLostError) or _is_unread(source) else source
+                before, tries = tries, tries.after(error, logical is not None and bool(logical.program.projections))
+                is_lost = isinstance(error, SourceLostError) or _is_unread(source) or tries.projects != before.projects
+                source = given if is_lost else source
                 log.info("%s: running again: %s", table.store.url, error.detail)
                 begin(f"running again after {error.condition}")
                 _wait(turn, table, tries)
@@ -171,36 +176,55 @@ class Prospect:
     too.
     """
 
+    logical: LogicalPlan
     source: InspectedSource
     files: FileFacts
     by_bounds: FileFacts
     plan: PhysicalPlan
 
 
-def prospect_of(logical: LogicalPlan, budgets: Budgets) -> Prospect:
-    """What is known of a merge without a job."""
-    files, rows = prune(logical), chosen_rows(logical)
+def prospect_of(logical: LogicalPlan, budgets: Budgets, projects: bool = True) -> Prospect:
+    """What is known of a merge without a job. It `projects` columns that Spark computes where only they let rows be sent."""
+    found = _prospect(logical, budgets)
+    is_small = found.plan.collects and logical.strategy is Strategy.AUTO
+    if not projects or not logical.program.is_left_to_spark or found.plan.exchanges or is_small:
+        return found
+    projected = with_projections(logical)
+    if projected is None or not may_be_exchanged(projected, budgets):
+        return found
+    other = _prospect(projected, budgets)
+    return other if other.plan.exchanges else found
+
+
+def _prospect(logical: LogicalPlan, budgets: Budgets) -> Prospect:
+    files, rows, resolved = prune(logical), chosen_rows(logical), logical.resolved
     wanted = Inspection(
         logical.source_columns,
-        data_store(logical.resolved.snapshot.store),
+        data_store(resolved.snapshot.store),
         logical.bounded,
         logical.rereads is None,
         may_be_exchanged(logical, budgets),
         large_source(files, budgets),
-        shares_time(rows.sparkSession, logical.resolved, rows),
+        shares_time(rows.sparkSession, resolved, rows),
+        resolved.scope.source_alias,
+        {projection.name: projection.computed for projection in logical.program.projections},
     )
     source = inspect_source(rows, wanted, budgets)
     bounds = source.facts.bounds
     by_bounds = files if bounds is None else prune_by_bounds(logical, files, bounds)
-    return Prospect(source, files, by_bounds, choose(logical, Facts(source.facts, by_bounds), budgets))
+    return Prospect(logical, source, files, by_bounds, choose(logical, Facts(source.facts, by_bounds), budgets))
 
 
-def _evaluated(logical: LogicalPlan, budgets: Budgets) -> tuple[Source, FileFacts, tuple[ReadingStep, ...]]:
-    """The source, evaluated once as the plan says, the files that it leaves, and how it was evaluated."""
-    prospect = prospect_of(logical, budgets)
+def _evaluated(prospect: Prospect, budgets: Budgets) -> tuple[Source, FileFacts]:
+    """The source, evaluated once as the plan says, and the files that it leaves."""
+    logical = prospect.logical
     source = evaluate(prospect.source, prospect.plan.readings, logical.bounded, budgets)
-    files = prospect.by_bounds if source.facts.is_read_unevaluated else prune_by_source(logical, prospect.files, source)
-    return source, files, prospect.plan.readings
+    return source, prospect.by_bounds if source.facts.is_read_unevaluated else prune_by_source(logical, prospect.files, source)
+
+
+def _as_before(logical: LogicalPlan, before: LogicalPlan | None) -> LogicalPlan:
+    """A merge that runs again by the source that was evaluated for it `before`."""
+    return logical if before is None or not before.program.projections else with_projections(logical) or logical
 
 
 def _at_time(spark: Session, logical: LogicalPlan, micros: int | None) -> LogicalPlan:

@@ -59,7 +59,7 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> Explanation:
         check_names(own_settings())
         logical = planned(spark, table.snapshot(), spec)
         prospect = prospect_of(logical, current_budgets())
-        return explain(logical, prospect.plan, prospect.files)
+        return explain(prospect.logical, prospect.plan, prospect.files)
 
 
 def previewed(spark: Session, table: DeltaLog, spec: MergeSpec) -> MergePreview:

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 from deltamerge.budgets import Budgets
-from deltamerge.errors import ConcurrentModificationError, DeltaMergeError, ExecutionError, SourceLostError
+from deltamerge.errors import ConcurrentModificationError, DeltaMergeError, ExecutionError, MultipleMatchError, SourceLostError
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class Tries:
     rows that it looks for to other files, when it may read no later version than `followed`.
 
     A conflict needs the user's leave, as the source may have been made of rows that have changed since. Moved rows are the same.
+    While it `projects`, Spark may compute columns of the source for all of its rows; it runs again without where that has failed.
 
     After a conflict it waits `pause` seconds: a random time, whose limit doubles with each conflict in a row. Writers that have
     collided once would else collide again at the same moment.
@@ -27,9 +28,12 @@ class Tries:
     collisions: int = 0
     pause: float = 0.0
     followed: int | None = None
+    projects: bool = True
 
-    def after(self, error: DeltaMergeError) -> Tries:
-        """What is left after an error; raises the error when it is nothing, or running again does not help."""
+    def after(self, error: DeltaMergeError, projected: bool = False) -> Tries:
+        """What is left after an error; raises the error when it is nothing, or running again does not help. `projected` says that
+        Spark has computed columns of the source.
+        """
         if isinstance(error, SourceLostError):
             if self.losses > 1:
                 return replace(self, losses=self.losses - 1, pause=0.0, followed=None)
@@ -39,6 +43,8 @@ class Tries:
                 f"{self.budgets.lost_sources} times: {error.detail}",
                 hint="Keep executors alive while the merge runs, or write the source to a table and merge that.",
             ) from error
+        if projected and isinstance(error, ExecutionError) and not isinstance(error, MultipleMatchError):
+            return replace(self, projects=False, pause=0.0, followed=None)
         collisions = self.collisions + 1
         waiting = replace(self, collisions=collisions, pause=self._pause(collisions), followed=None)
         if isinstance(error, ConcurrentModificationError) and error.followed is not None and self.moves:

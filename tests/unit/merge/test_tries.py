@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltamerge.budgets import DEFAULTS
-from deltamerge.errors import ConcurrentModificationError, ExecutionError, SourceLostError
+from deltamerge.errors import ConcurrentModificationError, ExecutionError, MultipleMatchError, SourceLostError
 from deltamerge.merge.tries import Tries, first_tries
 
 CONFLICT = ConcurrentModificationError("DELTA_CONCURRENT_APPEND", "Files were added.")
@@ -67,6 +67,17 @@ def test_ends_with_the_error_when_nothing_is_left() -> None:
         after_conflicts(2).after(CONFLICT)
     with pytest.raises(ExecutionError, match="failed repeatedly, 3 times: Rows are lost"):
         first_tries(0, DEFAULTS).after(LOST).after(LOST).after(LOST)
+
+
+def test_runs_again_without_computed_columns_where_these_may_have_failed() -> None:
+    error, tries = ExecutionError("DIVIDE_BY_ZERO", "It is 0."), first_tries(0, DEFAULTS)
+    again = tries.after(error, projected=True)
+    assert (tries.projects, again.projects, again.pause) == (True, False, 0)
+    for other in (MultipleMatchError("DELTA_ANY", "It is so."), CONFLICT):
+        with pytest.raises(type(other)):
+            tries.after(other, projected=True)
+    assert first_tries(1, DEFAULTS).after(CONFLICT, projected=True).projects
+    assert tries.after(LOST, projected=True).projects
 
 
 def test_does_not_run_again_where_that_can_not_help() -> None:

@@ -40,6 +40,8 @@ def _facts(logical: LogicalPlan, files: FileFacts) -> list[tuple[str, str]]:
         ("source columns", ", ".join(logical.source_columns) or "none"),
         ("touched files", _touched_files(logical)),
     ]
+    if logical.program.projections:
+        facts.append(("computed by Spark", ", ".join(projection.value.text for projection in logical.program.projections)))
     return [*facts, ("change data", "written")] if logical.feed else facts
 
 

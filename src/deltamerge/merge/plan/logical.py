@@ -7,7 +7,7 @@ Nothing here asks Spark anything, and nothing reads a file.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from deltamerge.log.replay.snapshot import Snapshot
@@ -145,10 +145,10 @@ def logical_plan(resolved: ResolvedMerge, wishes: Wishes) -> LogicalPlan:
     if feed and resolved.spec.derives_deletes and (share or _deletes_files(resolved)):
         # A file that is only marked or removed tells which rows are deleted.
         share, feed = (1.0 if share else 0.0), False
-    equality = has_equality(parts, resolved.scope)
+    equality, program = has_equality(parts, resolved.scope), compile_clauses(resolved)
     return LogicalPlan(
         resolved,
-        compile_clauses(resolved),
+        program,
         _join(resolved),
         wishes.strategy,
         pairs,
@@ -167,6 +167,13 @@ def logical_plan(resolved: ResolvedMerge, wishes: Wishes) -> LogicalPlan:
         _rereads(resolved, equality, wishes),
         tuple(notes),
     )
+
+
+def with_projections(logical: LogicalPlan) -> LogicalPlan | None:
+    """The merge with columns that Spark computes of the source, by which tasks carry out each clause; None where they can't."""
+    resolved = replace(logical.resolved, projects=True)
+    program = compile_clauses(resolved)
+    return None if program.is_left_to_spark else replace(logical, resolved=resolved, program=program)
 
 
 def _rereads(resolved: ResolvedMerge, has_equality: bool | None, wishes: Wishes) -> str | None:

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import ClassVar
 
 from deltamerge.merge.plan.logical import Strategy
-from deltamerge.spark.source.evaluate import ReadingStep
+from deltamerge.spark.source.evaluate import Reading, ReadingStep
 from deltamerge.worker.join.partitioning import KeyRanges
 from deltamerge.worker.scan.outcomes import NotEvaluable, NotThisWay, SourceUnreadable, TooLarge
 
@@ -130,6 +130,16 @@ class PhysicalPlan:
     readings: tuple[ReadingStep, ...]
     attempts: tuple[Attempt, ...]
     rejected: tuple[tuple[Strategy, str], ...] = ()
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether rows may be sent to tasks."""
+        return any(isinstance(attempt, Exchange) for attempt in self.attempts)
+
+    @property
+    def collects(self) -> bool:
+        """Whether the source is small: its rows are collected, by the first way to evaluate it."""
+        return bool(self.readings) and self.readings[0].reading in (Reading.READ_FILES, Reading.COLLECT)
 
     def lines(self) -> Iterator[str]:
         """The plan in words."""

@@ -10,15 +10,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import pyarrow as pa
 from sqlglot import exp
 
 from deltamerge.merge.plan.exact import exact_condition
 from deltamerge.merge.plan.exact_values import exact_value
+from deltamerge.merge.plan.projection import Projection, may_be_projected
 from deltamerge.merge.resolve.resolve import ColumnValue, ResolvedClause, ResolvedMerge
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.values.computed import Value
+from deltamerge.protocol.values.condition import Column as ValueOf
+from deltamerge.protocol.values.condition import Comparison, Condition, Constant
 from deltamerge.spark.expressions.casts import same_type
 from deltamerge.spark.expressions.expression import Expression
 from deltamerge.spark.session.schema import spark_type
@@ -34,13 +38,14 @@ class CompiledClause:
     """A clause with its programme; `evaluated` are the values, by column, that are no copies.
 
     `left` is, in words, what of it Spark must evaluate: None where Arrow carries out the whole clause as Spark does. Then its
-    condition and these values are in the programme.
+    condition and these values are in the programme. `projections` are what it takes from the source in their place.
     """
 
     clause: ResolvedClause
     program: ClauseProgram
     evaluated: Mapping[str, ColumnValue]
     left: str | None
+    projections: tuple[Projection, ...] = ()
 
     @property
     def in_arrow(self) -> bool:
@@ -90,6 +95,16 @@ class Program:
         return self.schema.select([name for name in self.schema.names if name in names])
 
     @property
+    def projections(self) -> tuple[Projection, ...]:
+        """What Spark computes of the source's rows for the clauses."""
+        return tuple(projection for compiled in self.clauses for projection in compiled.projections)
+
+    @property
+    def is_left_to_spark(self) -> bool:
+        """Whether Spark must evaluate some clause."""
+        return not all(compiled.in_arrow for compiled in self.clauses)
+
+    @property
     def actions(self) -> tuple[ClauseAction, ...]:
         """What a task does with the rows of each clause."""
         return tuple(compiled.action for compiled in self.clauses)
@@ -137,7 +152,36 @@ def _compiled(clause: ResolvedClause, resolved: ResolvedMerge, scope: Scope) -> 
     if left is None:
         found = {value_name(clause.number, name): value for name, value in computed.items() if value is not None}
         program = replace(program, condition=condition, computed=found)
-    return CompiledClause(clause, program, evaluated, left)
+    compiled = CompiledClause(clause, program, evaluated, left)
+    return _projected(compiled, condition, computed, resolved, scope) if left and resolved.projects else compiled
+
+
+def _projected(
+    compiled: CompiledClause,
+    condition: Condition | None,
+    computed: Mapping[str, Value | None],
+    resolved: ResolvedMerge,
+    scope: Scope,
+) -> CompiledClause:
+    """A clause with what Arrow does not evaluate as columns of the source; as it is where some of that is about the target."""
+    clause, projections = compiled.clause, []
+    if clause.condition is not None and condition is None:
+        projection = Projection(value_name(clause.number, ""), clause.condition)
+        projections.append(projection)
+        condition = Comparison(ValueOf(projection.name, "source"), "=", Constant(pa.scalar(True)))
+    origins = dict(compiled.program.values)
+    for name in (name for name, value in computed.items() if value is None):
+        given, field = compiled.evaluated[name], resolved.schema.find(name, case_sensitive=True)
+        assert field is not None
+        projection = Projection(value_name(clause.number, name), given.value, given.type, name, spark_type(field.type))
+        projections.append(projection)
+        origins[name] = Origin("source", projection.name)
+    if not all(may_be_projected(projection.value, scope) for projection in projections):
+        return compiled
+    found = {value_name(clause.number, name): value for name, value in computed.items() if value is not None}
+    program = replace(compiled.program, values=origins, condition=condition, computed=found)
+    evaluated = {name: value for name, value in compiled.evaluated.items() if computed[name] is not None}
+    return replace(compiled, program=program, evaluated=evaluated, left=None, projections=tuple(projections))
 
 
 def _computed(value: ColumnValue, resolved: ResolvedMerge, scope: Scope) -> Value | None:

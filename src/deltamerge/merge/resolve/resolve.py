@@ -92,7 +92,7 @@ class ResolvedMerge:
 
     `schema` is the target's after the merge; `metadata` is the table's after the merge, None when it stays.
     `original_clauses` are the clauses as they were given where `clauses` apply to fewer rows. `clock` is the time that the
-    expressions have, if they were given one.
+    expressions have, if they were given one. `projects` says that Spark computes columns of the source for the clauses.
     """
 
     spec: MergeSpec
@@ -104,6 +104,7 @@ class ResolvedMerge:
     metadata: Metadata | None = None
     original_clauses: tuple[ResolvedClause, ...] | None = None
     clock: Clock | None = None
+    projects: bool = False
 
     @cached_property
     def after(self) -> Snapshot:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -36,7 +37,8 @@ class Inspection:
 
     Of `bounded` columns the bounds matter. A source that `may_be_deferred` is read while it is merged, as its rows are looked at
     once; one of `large_bytes`, by Spark's estimate, whatever its bounds are. `may_be_exchanged` says that a smaller one may be
-    deferred, too, if its bounds are known. The source gets its `with_time` as a column, so that it can't be deferred.
+    deferred, too, if its bounds are known. The source gets its `with_time` as a column, so that it can't be deferred. Spark has
+    `computed` further columns, by their names, of its rows, which go by an `alias`: nobody but Spark reads such a source.
     """
 
     columns: Sequence[str]
@@ -46,6 +48,8 @@ class Inspection:
     may_be_exchanged: bool = False
     large_bytes: int = 0
     with_time: bool = False
+    alias: str = ""
+    computed: Mapping[str, Column] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,17 @@ def inspect_source(source: Frame, wanted: Inspection, budgets: Budgets) -> Inspe
     columns = wanted.columns
     if wanted.with_time:
         source, columns = source.select("*", F.unix_micros(F.current_timestamp()).alias(TIME)), [*columns, TIME]
+    if wanted.computed:
+        extra = [column.alias(name) for name, column in wanted.computed.items()]
+        source, columns = source.alias(wanted.alias).select("*", *extra), [*columns, *wanted.computed]
     found = chosen_columns(source, columns)
     if not found.facts.fits_arrow:
         return found
     estimate, plan = estimated(found.frame)
     found = replace(found, store=wanted.store, facts=replace(found.facts, estimate=estimate))
     if estimate is None:
+        return found
+    if wanted.computed:
         return found
     if estimate <= budgets.trusted_estimate_bytes:
         return _with_files(found, wanted.store, (), budgets) if may_be_parquet(plan) else found
