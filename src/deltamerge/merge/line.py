@@ -107,7 +107,6 @@ def merge(
             try:
                 understood = _with_queries_read(spark, planned(spark, snapshot, spec, rereads))
                 if source is None or spec.source_at is not None:
-                    begin("reading the source")
                     prospect = prospect_of(understood, budgets, tries.projects)
                     logical, readings = prospect.logical, prospect.plan.readings
                     source, files = _evaluated(prospect, budgets)
@@ -126,19 +125,19 @@ def merge(
                 done = finish(outcome_of(work, ran), _timing(started, ready, ran.changed.scan_ms))
                 break
             except DeltaMergeError as error:
-                before, tries = tries, tries.after(error, logical is not None and bool(logical.program.projections))
-                is_lost = isinstance(error, SourceLostError) or _is_unread(source) or tries.projects != before.projects
-                source = given if is_lost else source
-                log.info("%s: running again: %s", table.store.url, error.detail)
-                begin(f"running again after {error.condition}")
-                _wait(turn, table, tries)
+                projected = tries.projects
+                tries = tries.after(error, logical is not None and bool(logical.program.projections))
+                source = given if _is_lost(error, source) or tries.projects != projected else source
+                _wait(turn, table, tries, error)
         if sample is None:
             forget_transaction(spark)
         return done
 
 
-def _wait(turn: ExitStack, table: DeltaLog, tries: Tries) -> None:
+def _wait(turn: ExitStack, table: DeltaLog, tries: Tries, error: DeltaMergeError) -> None:
     """Wait before running again; after conflicts in a row take the table's turn, so that other threads wait and this one wins."""
+    log.info("%s: running again: %s", table.store.url, error.detail)
+    begin(f"running again after {error.condition}")
     if tries.collisions == tries.budgets.collisions:
         turn.enter_context(in_turn(table.store.url))
     else:
@@ -151,8 +150,9 @@ def _newest(table: DeltaLog, followed: int | None) -> Snapshot:
     return snapshot if followed is None or snapshot.version <= followed else table.snapshot(followed)
 
 
-def _is_unread(source: Source | None) -> bool:
-    return source is not None and source.facts.evaluation is Evaluation.DEFERRED
+def _is_lost(error: DeltaMergeError, source: Source | None) -> bool:
+    """Whether the source has to be evaluated again after an error: its rows are gone, or nobody keeps them."""
+    return isinstance(error, SourceLostError) or (source is not None and source.facts.evaluation is Evaluation.DEFERRED)
 
 
 def planned(spark: Session, snapshot: Snapshot, spec: MergeSpec, rereads: str | None = None) -> LogicalPlan:
@@ -217,6 +217,7 @@ def _prospect(logical: LogicalPlan, budgets: Budgets) -> Prospect:
 
 def _evaluated(prospect: Prospect, budgets: Budgets) -> tuple[Source, FileFacts]:
     """The source, evaluated once as the plan says, and the files that it leaves."""
+    begin("reading the source")
     logical = prospect.logical
     source = evaluate(prospect.source, prospect.plan.readings, logical.bounded, budgets)
     return source, prospect.by_bounds if source.facts.is_read_unevaluated else prune_by_source(logical, prospect.files, source)
