@@ -173,6 +173,15 @@ def is_file_scan(frame: DataFrame) -> bool:
         return False
 
 
+def is_deterministic(frame: DataFrame) -> bool:
+    """Whether nothing in a frame's plan surely gives another value each time; a Connect server does not tell."""
+    hidden: Any = frame
+    try:
+        return not is_connect(frame.sparkSession) and bool(hidden._jdf.queryExecution().optimizedPlan().deterministic())
+    except Exception:
+        return False
+
+
 def extended_plan(frame: DataFrame) -> str:
     """All of a frame's plans as Spark explains them; nothing where that can't be had."""
     hidden: Any = frame

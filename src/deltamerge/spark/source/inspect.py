@@ -14,7 +14,7 @@ from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.protocol.values.widths import counted_width, least_width
 from deltamerge.spark.expressions.expression import only
 from deltamerge.spark.plans.text import may_be_parquet
-from deltamerge.spark.pyspark.adapter import estimated, is_file_scan
+from deltamerge.spark.pyspark.adapter import estimated, is_deterministic, is_file_scan
 from deltamerge.spark.pyspark.older import INTERVALS
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.schema import from_spark, nullable_frame, nullable_type
@@ -67,28 +67,32 @@ def inspect_source(source: Frame, wanted: Inspection, budgets: Budgets) -> Inspe
     columns = wanted.columns
     if wanted.with_time:
         source, columns = source.select("*", F.unix_micros(F.current_timestamp()).alias(TIME)), [*columns, TIME]
+    plain, found = source, chosen_columns(source, columns)
     if wanted.computed:
         extra = [column.alias(name) for name, column in wanted.computed.items()]
-        source, columns = source.alias(wanted.alias).select("*", *extra), [*columns, *wanted.computed]
-    found = chosen_columns(source, columns)
+        found = chosen_columns(source.alias(wanted.alias).select("*", *extra), [*columns, *wanted.computed])
     if not found.facts.fits_arrow:
         return found
     estimate, plan = estimated(found.frame)
     found = replace(found, store=wanted.store, facts=replace(found.facts, estimate=estimate))
     if estimate is None:
         return found
-    if wanted.computed:
-        return found
+    is_parquet = may_be_parquet(plan) and not wanted.computed
     if estimate <= budgets.trusted_estimate_bytes:
-        return _with_files(found, wanted.store, (), budgets) if may_be_parquet(plan) else found
+        return _with_files(found, wanted.store, (), budgets) if is_parquet else found
     is_large = estimate >= wanted.large_bytes
     may_be_collected = found.facts.has_known_widths and not is_overestimated(estimate, budgets)
     may_be_sent = found.facts.has_known_widths and bool(wanted.bounded) and wanted.may_be_exchanged
     may_be_deferred = wanted.may_be_deferred and not wanted.with_time
-    if not may_be_deferred or not (is_large or may_be_collected or may_be_sent) or not _is_repeatable(found.frame):
+    if not may_be_deferred or not (is_large or may_be_collected or may_be_sent):
         return found
-    bounded = wanted.bounded if may_be_parquet(plan) and not is_large else ()
-    return _with_files(replace(found, facts=replace(found.facts, is_repeatable=True)), wanted.store, bounded, budgets)
+    if not (
+        _is_repeatable(only(plain, columns)) and is_deterministic(found.frame) if wanted.computed else _is_repeatable(found.frame)
+    ):
+        return found
+    found = replace(found, facts=replace(found.facts, is_repeatable=True))
+    bounded = wanted.bounded if is_parquet and not is_large else ()
+    return found if wanted.computed else _with_files(found, wanted.store, bounded, budgets)
 
 
 def chosen_columns(source: Frame, columns: Sequence[str]) -> InspectedSource:
