@@ -176,12 +176,12 @@ RANGE = BenchCase(
 WHOLE = BenchCase("upsert, source as large as the table, 90% matched + 10% new", (UPDATE, INSERT), 1.0, 0.9, 0.1)
 WHOLE_IF = BenchCase(
     "upsert, source as large as the table, 90% matched + 10% new, conditions",
-    (Clause("update", f"s.{QUANTITY} > 10", None), Clause("insert", f"s.{QUANTITY} < 90", None)),
+    (Clause("update", f"s.{QUANTITY} > 10"), Clause("insert", f"s.{QUANTITY} < 90")),
     *(1.0, 0.9, 0.1),
 )
 WHOLE_CALLS = BenchCase(
     "upsert, source as large as the table, 90% matched + 10% new, conditions that call functions",
-    (Clause("update", "length(s.wr_reason) > 3", None), Clause("insert", "upper(s.wr_reason) <> 'X'", None)),
+    (Clause("update", "length(s.wr_reason) > 3"), Clause("insert", "upper(s.wr_reason) <> 'X'")),
     *(1.0, 0.9, 0.1),
 )
 MANY_FILES = BenchCase(
@@ -194,7 +194,21 @@ MANY_FILES = BenchCase(
 MANY_FILES_AGAIN = replace(MANY_FILES, name=f"{MANY_FILES.name}, again", again=True)
 EVERYDAY = replace(upsert(1.0, 0.05, 0.05), name="upsert, table of 1 file, 5% matched + 5% new", files=1)
 
-OTHERS = (PARTIAL, CDC, SYNC, SYNC_RANGE, FEED, PARTITIONS, RANGE, WHOLE, WHOLE_IF, WHOLE_CALLS, MANY_FILES, MANY_FILES_AGAIN, EVERYDAY)
+OTHERS = (
+    PARTIAL,
+    CDC,
+    SYNC,
+    SYNC_RANGE,
+    FEED,
+    PARTITIONS,
+    RANGE,
+    WHOLE,
+    WHOLE_IF,
+    WHOLE_CALLS,
+    MANY_FILES,
+    MANY_FILES_AGAIN,
+    EVERYDAY,
+)
 BASIC = (
     upsert(ONE, 0.1, 0.1),
     upsert(1.0, 0.01, 0.001),
