@@ -181,7 +181,7 @@ WHOLE_IF = BenchCase(
 )
 WHOLE_CALLS = BenchCase(
     "upsert, source as large as the table, 90% matched + 10% new, conditions that call functions",
-    (Clause("update", "length(s.wr_reason) > 3"), Clause("insert", "upper(s.wr_reason) <> 'X'")),
+    (Clause("update", f"length(s.{REASON}) > 3"), Clause("insert", f"upper(s.{REASON}) <> 'X'")),
     *(1.0, 0.9, 0.1),
 )
 MANY_FILES = BenchCase(

@@ -48,7 +48,7 @@ PROJECTED = {
         "upper(s.w) = 'NEW'", {"k": "s.k", "v": "s.v / 2", "w": "reverse(s.w)"}
     ),
     "Column": lambda merge: merge.whenMatchedUpdate(F.length("s.w") > 1, {"v": F.abs("s.v") + 1, "w": "t.w"}),
-    "beside a value of both": lambda merge: merge.whenMatchedUpdate("length(s.w) > 1 ", {"v": "t.v + s.v", "w": "upper(s.w)"}),
+    "beside a value of both": lambda merge: merge.whenMatchedUpdate("length(s.w) > 1", {"v": "t.v + s.v", "w": "upper(s.w)"}),
 }
 OTHER = {
     "call of both": lambda merge: merge.whenMatchedUpdateAll("abs(s.v - t.v) > 1"),

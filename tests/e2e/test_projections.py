@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+import deltamerge
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge.execute.attempts import Ran
-from deltamerge.spark.source.facts import Source
+from deltamerge.spark.source.facts import Evaluation, Source
 from deltamerge.tables import DeltaMergeBuilder, DeltaTable
 from tests.e2e.exchanges import CHANGES, JOIN, PROJECTED, READ_BY_WORKERS, ROWS, SCHEMA, parquet
 from tests.e2e.meanwhile import interrupting
@@ -108,3 +110,43 @@ def test_of_the_latest_rows_columns_are_computed(
     merge = table.merge(changes, "t.k = s.k").keepLatest("s.v").whenMatchedUpdate(set={"w": "reverse(s.w)"})
     assert merge.run().strategy == f"{way}_exchange"
     assert (3, 30, "retal") in content(spark, tmp_path / "t")
+
+
+@pytest.mark.classic
+def test_a_source_is_read_twice_only_if_its_columns_stay_the_same(
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], sources: list[Source], apart: None
+) -> None:
+    """A function of the session may have the name of one of Spark's."""
+    limit(**READ_BY_WORKERS)
+    session = spark.newSession()
+    session.conf.set("spark.deltamerge.strategy", "range_exchange")
+    session.conf.set("spark.sql.functionResolution.sessionOrder", "first")
+    parquet(spark, tmp_path / "changes", CHANGES)
+    for number in range(2):
+        make(spark, tmp_path / str(number), SCHEMA, ROWS, files=3)
+        table = DeltaTable.forPath(session, str(tmp_path / str(number))).alias("t")
+        changes = session.read.parquet(str(tmp_path / "changes")).alias("s")
+        table.merge(changes, "t.k = s.k").whenMatchedUpdate(set={"w": "reverse(s.w)"}).execute()
+        session.udf.register("reverse", F.udf(lambda text: text, "string").asNondeterministic())
+    assert [source.facts.evaluation is Evaluation.DEFERRED for source in sources] == [True, False]
+
+
+def test_values_are_cast_as_they_are_by_a_join(spark: SparkSession, tmp_path: Path, apart: None, way: str) -> None:
+    rows = [(1, "ab", "2024-02-29", 7), (3, "xyz", "2023-01-31", -2)]
+    changes = spark.createDataFrame(rows, "k long, w string, d string, v int").alias("s")
+    values = {"c": "upper(s.w)", "x": "substring(s.w, 1, 2)", "n": "s.v * 1.256", "d": "to_date(s.d)", "a": "array(s.v, 0)"}
+    found = []
+    for settings in ({}, JOIN):
+        place = str(tmp_path / str(len(found)))
+        columns = "k bigint, c char(4), x varchar(3), n decimal(6,2), d date, a array<int>"
+        deltamerge.sql(spark, f"CREATE TABLE delta.`{place}` ({columns}) USING delta")
+        deltamerge.sql(
+            spark, f"INSERT INTO delta.`{place}` VALUES (1, 'q', 'r', 1, null, null), (2, 'w', 's', 2, null, array(5))"
+        )
+        merge = DeltaTable.forPath(spark, place).alias("t").merge(changes, "t.k = s.k")
+        merge = merge.whenMatchedUpdate(set=values).whenNotMatchedInsert("length(s.w) > 0", {"k": "s.k", **values})
+        with conf(spark, settings):
+            assert (merge.run().strategy == f"{way}_exchange") is (not settings)
+        found.append(content(spark, Path(place)))
+    assert found[0] == found[1]
+    assert [row[1] for row in found[0]] == ["AB  ", "w   ", "XYZ "]

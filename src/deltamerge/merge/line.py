@@ -44,7 +44,7 @@ from deltamerge.progress.operation import begin
 from deltamerge.spark.read.unread import all_read, frame_read
 from deltamerge.spark.session.delta_check import check_delta
 from deltamerge.spark.session.file_sizes import check_sizes
-from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.running import shows_progress
 from deltamerge.spark.session.settings import known_settings, own_settings, pads_chars
 from deltamerge.spark.source.evaluate import evaluate
@@ -125,9 +125,9 @@ def merge(
                 done = finish(outcome_of(work, ran), _timing(started, ready, ran.changed.scan_ms))
                 break
             except DeltaMergeError as error:
-                projected = tries.projects
+                before = tries
                 tries = tries.after(error, logical is not None and bool(logical.program.projections))
-                source = given if _is_lost(error, source) or tries.projects != projected else source
+                source = given if _is_lost(error, source) or tries.projects != before.projects else source
                 _wait(turn, table, tries, error)
         if sample is None:
             forget_transaction(spark)
@@ -172,8 +172,8 @@ def planned(spark: Session, snapshot: Snapshot, spec: MergeSpec, rereads: str | 
 class Prospect:
     """What is known of a merge before its source is evaluated, and the plan that is chosen by it.
 
-    `files` are those that the statement's own predicates leave, `by_bounds` those that the footers of the source's files leave,
-    too.
+    `logical` may have columns that Spark computes of the source. `files` are those that the statement's own predicates leave,
+    `by_bounds` those that the footers of the source's files leave, too.
     """
 
     logical: LogicalPlan
@@ -185,19 +185,20 @@ class Prospect:
 
 def prospect_of(logical: LogicalPlan, budgets: Budgets, projects: bool = True) -> Prospect:
     """What is known of a merge without a job. It `projects` columns that Spark computes where only they let rows be sent."""
-    found = _prospect(logical, budgets)
+    files, rows = prune(logical), chosen_rows(logical)
+    found = _prospect(logical, files, rows, budgets)
     is_small = found.plan.collects and logical.strategy is Strategy.AUTO
     if not projects or not logical.program.is_left_to_spark or found.plan.exchanges or is_small:
         return found
     projected = with_projections(logical)
     if projected is None or not may_be_exchanged(projected, budgets):
         return found
-    other = _prospect(projected, budgets)
+    other = _prospect(projected, files, rows, budgets)
     return other if other.plan.exchanges else found
 
 
-def _prospect(logical: LogicalPlan, budgets: Budgets) -> Prospect:
-    files, rows, resolved = prune(logical), chosen_rows(logical), logical.resolved
+def _prospect(logical: LogicalPlan, files: FileFacts, rows: Frame, budgets: Budgets) -> Prospect:
+    resolved = logical.resolved
     wanted = Inspection(
         logical.source_columns,
         data_store(resolved.snapshot.store),

@@ -193,7 +193,8 @@ def _leaves(file: ParquetFile, wanted: Mapping[str, str]) -> dict[str, tuple[lis
     found: dict[str, list[tuple[tuple[int, bool], int, str]]] = {}
     for number in range(len(file.schema)):
         leaf = file.schema.column(number)
-        kind = next((kind for name, kind in wanted.items() if leaf.path == name or leaf.path.startswith(f"{name}.")), None)
+        top, *below = leaf.path.split(".", 2)
+        kind = wanted.get(top) or wanted.get(".".join((top, *below[:1])))
         if kind is not None:
             cost = leaf.max_repetition_level, leaf.physical_type.endswith("ARRAY")
             found.setdefault(kind, []).append((cost, number, leaf.path))

@@ -150,8 +150,7 @@ def _compiled(clause: ResolvedClause, resolved: ResolvedMerge, scope: Scope) -> 
     elif beyond := [name for name, value in computed.items() if value is None]:
         left = f"the value of {', '.join(beyond)}"
     if left is None:
-        found = {value_name(clause.number, name): value for name, value in computed.items() if value is not None}
-        program = replace(program, condition=condition, computed=found)
+        program = replace(program, condition=condition, computed=_by_name(clause, computed))
     compiled = CompiledClause(clause, program, evaluated, left)
     return _projected(compiled, condition, computed, resolved, scope) if left and resolved.projects else compiled
 
@@ -178,10 +177,14 @@ def _projected(
         origins[name] = Origin("source", projection.name)
     if not all(may_be_projected(projection.value, scope) for projection in projections):
         return compiled
-    found = {value_name(clause.number, name): value for name, value in computed.items() if value is not None}
-    program = replace(compiled.program, values=origins, condition=condition, computed=found)
+    program = replace(compiled.program, values=origins, condition=condition, computed=_by_name(clause, computed))
     evaluated = {name: value for name, value in compiled.evaluated.items() if computed[name] is not None}
     return replace(compiled, program=program, evaluated=evaluated, left=None, projections=tuple(projections))
+
+
+def _by_name(clause: ResolvedClause, computed: Mapping[str, Value | None]) -> dict[str, Value]:
+    """The values that Arrow makes, by the names under which a programme has them."""
+    return {value_name(clause.number, name): value for name, value in computed.items() if value is not None}
 
 
 def _computed(value: ColumnValue, resolved: ResolvedMerge, scope: Scope) -> Value | None:

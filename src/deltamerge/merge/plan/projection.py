@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from deltamerge.merge.resolve.scope import Scope
 from deltamerge.spark.expressions.casts import assigned
-from deltamerge.spark.expressions.expression import Expression
+from deltamerge.spark.expressions.expression import Expression, tells_time
 from deltamerge.spark.session.frames import Column, SparkType
 from deltamerge.spark.sql.functions import OF_ROWS, forbidden
 
@@ -36,10 +36,8 @@ class Projection:
 
 def may_be_projected(expression: Expression, scope: Scope) -> bool:
     """Whether an expression is surely about columns of the source alone, and its value follows from these."""
-    if (
-        expression.tree is None
-        or scope.side_of(expression.tree) != "source"
-        or any(map(expression.overlooks, scope.target.names))
-    ):
+    if expression.tree is None or scope.side_of(expression.tree) != "source" or tells_time(expression):
+        return False
+    if any(map(expression.overlooks, scope.target.names)):
         return False
     return forbidden(expression.text, OF_ROWS) is None

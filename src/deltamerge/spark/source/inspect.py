@@ -67,7 +67,8 @@ def inspect_source(source: Frame, wanted: Inspection, budgets: Budgets) -> Inspe
     columns = wanted.columns
     if wanted.with_time:
         source, columns = source.select("*", F.unix_micros(F.current_timestamp()).alias(TIME)), [*columns, TIME]
-    plain, found = source, chosen_columns(source, columns)
+    found = chosen_columns(source, columns)
+    as_it_is = found.frame
     if wanted.computed:
         extra = [column.alias(name) for name, column in wanted.computed.items()]
         found = chosen_columns(source.alias(wanted.alias).select("*", *extra), [*columns, *wanted.computed])
@@ -86,13 +87,13 @@ def inspect_source(source: Frame, wanted: Inspection, budgets: Budgets) -> Inspe
     may_be_deferred = wanted.may_be_deferred and not wanted.with_time
     if not may_be_deferred or not (is_large or may_be_collected or may_be_sent):
         return found
-    if not (
-        _is_repeatable(only(plain, columns)) and is_deterministic(found.frame) if wanted.computed else _is_repeatable(found.frame)
-    ):
+    if not _is_repeatable(as_it_is) or (wanted.computed and not is_deterministic(found.frame)):
         return found
     found = replace(found, facts=replace(found.facts, is_repeatable=True))
+    if wanted.computed:
+        return found
     bounded = wanted.bounded if is_parquet and not is_large else ()
-    return found if wanted.computed else _with_files(found, wanted.store, bounded, budgets)
+    return _with_files(found, wanted.store, bounded, budgets)
 
 
 def chosen_columns(source: Frame, columns: Sequence[str]) -> InspectedSource:

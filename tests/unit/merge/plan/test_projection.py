@@ -33,6 +33,7 @@ SCOPE = scope_of(TARGET, SOURCE)
         ("my_function(s.w)", False),
         ("rand() + s.v", False),
         ("s.v > unix_timestamp(current_timestamp())", False),
+        ("s.v > unix_timestamp()", False),
         ("java_method('java.lang.System', 'exit', s.v)", False),
         ("s.v IN (SELECT 1)", False),
         ("transform(array(s.v), x -> x + 1)", False),

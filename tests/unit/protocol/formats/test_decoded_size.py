@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from deltamerge.protocol.formats import decoded_size
+from deltamerge.protocol.formats.decoded_size import DecodedSize, TooLarge
+from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.formats.thrift import I32, STRUCT, Struct
 
 DICTIONARY, DATA = 2, 0
+# 2,000 paths: the first is plain, behind it is a dictionary of one text of a megabyte, and then the others, which are that text.
+LATE_DICTIONARY = bytes.fromhex(
+    "504152311500151615282c1502150015061506000028b52ffd200b590000020000000201010000006115041588808001157a4c15021500"
+    "000028b52ffd8048040010006c00002800001000780100f8ff39d002020010780200107802001078020010780200107802001078020010"
+    "78210000787878781500151615282c159e1f151015061506000028b52ffd200b590000030000009e1f01019e1f001504151015104c1502"
+    "1500000005000000000000001500151615162c15a01f151015061506000003000000a01f0101a01f001504194c4806736368656d611502"
+    "0035021803616464150400150c250018047061746825000015042500180473697a650016a01f191c192c26001c150c1935000610192803"
+    "6164640470617468150c16a01f16b00216b0022608000026001c150419350006101928036164640473697a65150016a01f1664166426e2"
+    "0226b8020000160216a01f00008900000050415231"
+)
 
 
 @pytest.mark.parametrize(("kind", "field"), [(DICTIONARY, 7), (DATA, 5)])
@@ -17,3 +30,11 @@ def test_a_page_is_as_large_as_it_claims_or_as_it_is(kind: int, field: int, clai
     inner: Struct = {1: (I32, 3), 2: (I32, 0)}
     header: Struct = {1: (I32, kind), 2: (I32, claimed), 3: (I32, stored), field: (STRUCT, inner)}
     assert decoded_size._page(header).size == size
+
+
+def test_a_dictionary_behind_plain_values_is_counted() -> None:
+    """Its first row does not tell how long the texts of the dictionary are."""
+    size, file = DecodedSize(), ParquetFile(pa.BufferReader(LATE_DICTIONARY))
+    size.allow(len(LATE_DICTIONARY))
+    with pytest.raises(TooLarge):
+        size.add_columns(LATE_DICTIONARY, file, ["add.path"], 0)

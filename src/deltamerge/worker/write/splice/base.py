@@ -22,8 +22,7 @@ from deltamerge.worker.write.write import WriteSpec
 
 _INDEX_BYTES = 16 << 20
 _BLOOM_HEADER_BYTES = 64
-
-MOST_FOOTER_BYTES = 8 << 20
+MOST_FOOTER_BYTES = 8 << 20  # of a file that is looked into: a larger footer is written anew with the rows
 
 
 @dataclass(frozen=True)
