@@ -63,12 +63,17 @@ TEXTS: list[tuple[dict[str, str], dict[str, str], str]] = [
     ({"delta.invariants": INVARIANT}, {}, "java_method"),
     ({}, {"delta.constraints.c": "b <> '${env:HOME}'"}, "${env:HOME}"),
     ({}, {"delta.constraints.c": "id > (SELECT max(id) FROM parquet.`/other`)"}, "a subquery"),
+    ({"CURRENT_DEFAULT": "(SELECT * FROM text.`/other`)"}, {}, "a subquery"),
+    ({"delta.generationExpression": "(MAP value USING 'id' AS b FROM text.`/other`)"}, {}, "a subquery"),
+    ({"CURRENT_DEFAULT": CODE.replace("java_method", '"java_method"')}, {}, "java_method"),
 ]
 
 
 @pytest.mark.local
 @pytest.mark.parametrize(
-    ("field", "configuration", "named"), TEXTS, ids=["generated", "default", "invariant", "setting", "query"]
+    ("field", "configuration", "named"),
+    TEXTS,
+    ids=["generated", "default", "invariant", "setting", "query", "star", "command", "quoted"],
 )
 def test_what_a_log_may_not_ask_for(
     spark: SparkSession, tmp_path: Path, field: dict[str, str], configuration: dict[str, str], named: str

@@ -44,6 +44,7 @@ def counts(spark: SparkSession) -> Iterator[Counter[str]]:
     release()
 
 
+@pytest.mark.timeout(0)
 def test_histories_are_serial(counts: Counter[str]) -> None:
     seconds = float(os.environ.get("DELTAMERGE_SOAK", "60" if ALL else "8"))
     started, examples = time.monotonic(), 0

@@ -6,7 +6,8 @@ from tests.mutants.commit import COMMIT
 from tests.mutants.joins import JOINS
 from tests.mutants.log import LOG
 from tests.mutants.pages import PAGES
+from tests.mutants.sql import SQL
 from tests.mutants.storage import STORAGE
 from tests.mutants.workers import WORKERS
 
-BREAKS = (*COMMIT, *JOINS, *LOG, *PAGES, *STORAGE, *WORKERS)
+BREAKS = (*COMMIT, *JOINS, *LOG, *PAGES, *SQL, *STORAGE, *WORKERS)

@@ -64,7 +64,12 @@ _CLOCKS = CLOCKS | {"localtime", "current_timezone"}
 _OF_SESSION = {"current_catalog", "current_database", "current_schema", "current_user", "session_user", "user", "version"}
 _SYNTAX = frozenset(_BEFORE_PARENTHESES.split())
 _OWN_SCHEMAS = ("BUILTIN", "SYSTEM.BUILTIN")
-_QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
+# What a query begins with. A relation or a name follows the first three, an expression the others.
+_OF_RELATIONS = frozenset({"WITH", "FROM", "TABLE"})
+_OF_EXPRESSIONS = frozenset({"SELECT", "VALUES"})
+# Signs that no expression begins with: the word before one is a column.
+_SIGNS = ") , . [ ] = == <=> <> != < <= > >= / % & | ^ || << >> >>> -> ::"
+_BEHIND_COLUMNS = frozenset(_SIGNS.split())
 # Spark puts settings, variables of the environment and properties of Java in the place of these, also within texts.
 _VARIABLE = re.compile(r"\$\{[^\s}]+\}")
 
@@ -80,22 +85,36 @@ def forbidden(text: str, allowed: Collection[str]) -> str | None:
         return variable[0]
     tokens = tokens_of(text) or []  # what has no tokens Spark refuses
     for n, (token, following) in enumerate(pairwise(tokens)):
-        if following.text == "(" and is_name(token):
-            name = _called(tokens, n)
-            if not _is_allowed(name, token.kind is Kind.NAME, allowed):
-                return name
-        if token.text == "(" and following.upper in _QUERIES and n + 2 < len(tokens) and tokens[n + 2].kind is not Kind.SIGN:
+        if (n == 0 or tokens[n - 1].text == "(") and _begins_query(token, following):
             return "a subquery"
+        if token.upper == "USING" and following.text not in _BEHIND_COLUMNS:  # MAP .. USING and REDUCE .. USING run a command
+            return "a subquery"
+        if following.text == "(" and _may_be_name(token):
+            name = _called(tokens, n)
+            if not _is_allowed(name, token.kind is not Kind.WORD, allowed):
+                return name
     return None
+
+
+def _begins_query(token: Token, following: Token) -> bool:
+    """Whether a query may begin with these two; a word before a sign can be a column."""
+    if token.upper in _OF_RELATIONS:
+        return following.kind is not Kind.SIGN or following.text == "("
+    return token.upper in _OF_EXPRESSIONS and following.text not in _BEHIND_COLUMNS
 
 
 def _called(tokens: list[Token], n: int) -> str:
     """The function called at a place, with the names before it, but for those of Spark's own schema."""
     first = n
-    while first >= 2 and tokens[first - 1].text == "." and is_name(tokens[first - 2]):
+    while first >= 2 and tokens[first - 1].text == "." and _may_be_name(tokens[first - 2]):
         first -= 2
     parts = [token.name for token in tokens[first : n + 1 : 2]]
     return parts[-1] if ".".join(parts[:-1]).upper() in _OWN_SCHEMAS else ".".join(parts)
+
+
+def _may_be_name(token: Token) -> bool:
+    """Whether a token is a name, or is one where the session takes double quotes for those of names."""
+    return is_name(token) or token.text.startswith('"')
 
 
 def _is_allowed(name: str, is_quoted: bool, allowed: Collection[str]) -> bool:
