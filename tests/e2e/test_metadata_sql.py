@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import deltamerge
-from deltamerge.errors import AnalysisError
+from deltamerge.errors import AnalysisError, ConstraintError
 from deltamerge.tables import DeltaTable
 
 CODE = "java_method('java.lang.System', 'getProperty', 'user.home')"
@@ -66,6 +66,10 @@ TEXTS: list[tuple[dict[str, str], dict[str, str], str]] = [
     ({"CURRENT_DEFAULT": "(SELECT * FROM text.`/other`)"}, {}, "a subquery"),
     ({"delta.generationExpression": "(MAP value USING 'id' AS b FROM text.`/other`)"}, {}, "a subquery"),
     ({"CURRENT_DEFAULT": CODE.replace("java_method", '"java_method"')}, {}, "java_method"),
+    ({"delta.generationExpression": "concat(system.session.secret)"}, {}, "system.session.secret"),
+    ({"CURRENT_DEFAULT": "upper(secret)"}, {}, "secret"),
+    ({"delta.generationExpression": "current_user"}, {}, "current_user"),
+    ({}, {"delta.constraints.c": """'${}'||"}'||(SELECT/**/'x')||'"||'"'"""}, """${}"""),
 ]
 
 
@@ -73,12 +77,16 @@ TEXTS: list[tuple[dict[str, str], dict[str, str], str]] = [
 @pytest.mark.parametrize(
     ("field", "configuration", "named"),
     TEXTS,
-    ids=["generated", "default", "invariant", "setting", "query", "star", "command", "quoted"],
+    ids=[
+        *("generated", "default", "invariant", "setting", "query", "star", "command", "quoted"),
+        *("variable", "variable of a default", "user", "left out"),
+    ],
 )
 def test_what_a_log_may_not_ask_for(
     spark: SparkSession, tmp_path: Path, field: dict[str, str], configuration: dict[str, str], named: str
 ) -> None:
     path = tmp_path / "t"
+    spark.sql("DECLARE OR REPLACE VARIABLE secret STRING DEFAULT 'secret'")
     deltamerge.write(spark.sql("SELECT 1 id, 'x' b"), str(path))
     carrying(path, field, configuration)
     writes: list[Callable[[SparkSession, Path], Any]] = [merged, updated, inserted, inserted_default, appended]
@@ -90,6 +98,20 @@ def test_what_a_log_may_not_ask_for(
     assert deltamerge.read(spark, str(path)).collect() == [(1, "x")]
     deltamerge.sql(spark, f"DELETE FROM delta.`{path}` WHERE id = 1")
     assert DeltaTable.forPath(spark, str(path)).history(1).first()["version"] == 1
+
+
+@pytest.mark.local
+def test_no_row_meets_a_constraint_about_a_variable(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    spark.sql("DECLARE OR REPLACE VARIABLE secret STRING DEFAULT 'secret'")
+    deltamerge.write(spark.sql("SELECT 1 id, 'x' b"), str(path))
+    carrying(path, {}, {"delta.constraints.c": "b <> session.secret"})
+    for write in (merged, updated, inserted, appended):
+        with pytest.raises(ConstraintError) as caught:
+            write(spark, path)
+        assert caught.value.condition == "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+        assert "session.secret is no column of the table" in str(caught.value)
+    assert deltamerge.read(spark, str(path)).collect() == [(1, "x")]
 
 
 @pytest.mark.local
@@ -117,12 +139,20 @@ def test_rows_that_lose_their_column_mapping_are_written_too(spark: SparkSession
             "FORBIDDEN_EXPRESSION",
         ),
         ("current_user()", "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN", "UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT", None),
+        ("current_user", "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN", "UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT", None),
+        (
+            "session.secret",
+            "INVALID_GENERATED_COLUMN_REFERENCES",
+            "UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT",
+            "FORBIDDEN_EXPRESSION",
+        ),
     ],
 )
 def test_what_a_statement_may_not_give_to_a_table(
     spark: SparkSession, tmp_path: Path, text: str, generated: str, check: str, default: str | None
 ) -> None:
     path = tmp_path / "t"
+    spark.sql("DECLARE OR REPLACE VARIABLE secret STRING DEFAULT 'secret'")
     feature = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
     deltamerge.sql(spark, f"CREATE TABLE delta.`{path}` (a INT, b STRING) USING delta {feature}")
     statements = {

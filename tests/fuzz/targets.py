@@ -26,8 +26,6 @@ from deltamerge.protocol.schema.types import arrow_schema, check_supported, pars
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import deleted_rows, file_of_vectors, vector_reference
 from deltamerge.protocol.values.partitions import parse_partition_values
-from deltamerge.spark.sql.functions import OF_ROWS, forbidden
-from deltamerge.spark.sql.text import parse
 from deltamerge.storage import ObjectInfo
 from deltamerge.storage.local import LocalStore
 from deltamerge.worker.parquet.footer import footer_of
@@ -36,6 +34,7 @@ from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.skipping.keys import build_filter
+from tests.fuzz.told import SEED, Told, judged
 from tests.spec.test_log_fuzz import build
 from tests.unit.log import building
 
@@ -248,12 +247,15 @@ def _merge_text() -> Target:
 
 
 def _expression() -> Target:
-    def run(data: bytes) -> None:
-        text = data.decode("utf-8", "replace")
-        forbidden(text, OF_ROWS)
-        parse(text)
-
-    return Target(run, [b"a > 1 AND upper(b) IN ('x', \"y\") -- c", b"transform(xs, x -> x + 1)[0].y", b"(SELECT 1) = ${a}"])
+    texts = [
+        "a > 1 AND upper(b) IN ('x', \"y\") -- c",
+        "transform(xs, x -> x + 1)[0].y",
+        "(SELECT 1) = ${a}",
+        "CASE WHEN a IS NOT NULL THEN CAST(b AS DATE) + INTERVAL '1' DAY ELSE a::INT END",
+        "EXTRACT(YEAR FROM a) = dateadd(DAY, 1, b) AND aggregate(xs, 0, (x, y) -> x + y)",
+        "substring(a FROM 1 FOR b) NOT LIKE ANY ('x', trim(BOTH a FROM b)) OR struct(a AS b).b <=> session.v",
+    ]
+    return Target(lambda data: judged(data.decode("utf-8", "replace")), [text.encode() for text in texts])
 
 
 # What reads bytes of somebody else's, by what it reads.
@@ -263,6 +265,7 @@ GROUPS: dict[str, dict[str, Callable[[], Target]]] = {
     "deletion vectors": {"vector": _vector, "descriptor": _descriptor},
     "partition values": {"partition value": _partitions},
     "footers": {"footer": _footer, "chunks": _chunks, "data file": _rows},
+    "told": {"told": lambda: Target(Told(), ["\n".join(SEED).encode()])},
     "texts": {"merge text": _merge_text, "expression": _expression, "schema": _schema},
 }
 TARGETS = {name: made for group in GROUPS.values() for name, made in group.items()}

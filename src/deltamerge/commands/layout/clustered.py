@@ -14,6 +14,7 @@ from typing import Any
 from deltamerge.errors import AnalysisError, UnsupportedTableError
 from deltamerge.log.commit.clustering import clustering_names
 from deltamerge.log.replay.snapshot import Snapshot
+from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.table.actions import AddFile
 from deltamerge.protocol.table.features import named_features
 
@@ -113,6 +114,6 @@ def _is_ours(file: AddFile, names: Sequence[str]) -> bool:
     if cube_of(file) is None:
         return True
     try:
-        return bool(json.loads((file.tags or {})[_COLUMNS]) == list(names))
+        return bool(json_value((file.tags or {})[_COLUMNS]) == list(names))
     except ValueError:
         return False

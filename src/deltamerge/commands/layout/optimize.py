@@ -30,7 +30,7 @@ from deltamerge.commands.layout.clustered import (
 from deltamerge.commands.layout.optimize_metrics import Optimized, optimize_row
 from deltamerge.commands.layout.stored_columns import with_dropped_columns, with_older_types
 from deltamerge.commands.layout.z_columns import z_columns
-from deltamerge.log.commit.clustering import clustering_paths
+from deltamerge.log.commit.clustering import layout_paths
 from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.transaction import Proposal, commit, discarding
 from deltamerge.log.commit.upkeep import after_commit
@@ -201,7 +201,7 @@ def _clustered(
     of = {id(file): task for file, task in zip(files, tasks, strict=True)}
     bins = packed([of[id(file)] for file in found.chosen], FULL_CUBE, in_order=True)
     metrics = clustering_metrics(found, names, full, len(bins))
-    return _Plan(bins, len(tasks), tuple(clustering_paths(snapshot)), names, metrics)
+    return _Plan(bins, len(tasks), tuple(layout_paths(snapshot)), names, metrics)
 
 
 def _rewritten(spark: Session, snapshot: Snapshot, plan: _Plan, full: int) -> list[AddFile]:

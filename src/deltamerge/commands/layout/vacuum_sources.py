@@ -18,6 +18,7 @@ from deltamerge.log.replay.commit_times import ordered_times
 from deltamerge.log.replay.paths import canonical_path
 from deltamerge.log.replay.segment import LOG, all_commits, commit_version
 from deltamerge.log.replay.table import DeltaLog
+from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.table.actions import DeletionVector
 from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.values.partitions import decode_path
@@ -28,6 +29,7 @@ from deltamerge.storage.location import is_absolute, location_text
 
 log = logging.getLogger("deltamerge.commands")
 
+_MOST_BYTES = 1 << 20
 _INFO, _VERSION = f"{LOG}/_last_vacuum_info", "latestCommitVersionOutsideOfRetentionWindow"
 
 
@@ -54,7 +56,8 @@ def removed_files(table: DeltaLog, cutoff: int, is_hidden: Callable[[str], bool]
     if last is None:
         return Listed(())
     done, earliest = last_vacuum(store), min(commits)
-    if earliest != 0 and (done is None or done < earliest):
+    first = earliest if done is None else done + 1
+    if (earliest != 0 and (done is None or done < earliest)) or any(n not in commits for n in range(first, last + 1)):
         raise InvalidArgumentError(
             "DELTA_CANNOT_VACUUM_LITE",
             f"VACUUM LITE cannot delete all eligible files of {store.url}: commits since the last VACUUM are not in the log.",
@@ -62,7 +65,7 @@ def removed_files(table: DeltaLog, cutoff: int, is_hidden: Callable[[str], bool]
             hint="Run VACUUM without LITE, which lists the folder.",
         )
     found: dict[str, ObjectInfo] = {}
-    for version in range(earliest if done is None else done + 1, last + 1):
+    for version in range(first, last + 1):
         commit = read_commit(store, commits[version])
         removes = commit.removes
         for path, size, at, vector in zip(
@@ -90,13 +93,13 @@ def _add(found: dict[str, ObjectInfo], path: str, size: int, modified: int, is_h
 def last_vacuum(store: Store) -> int | None:
     """The version behind which the last VACUUM LITE ended; None where nothing tells."""
     try:
-        found = json.loads(store.read(_INFO)).get(_VERSION)
+        found = json_value(store.read(_INFO, _MOST_BYTES)).get(_VERSION)
     except NotFound:
         return None
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, StorageError) as error:
         log.warning("%s of %s can't be read: %s", _INFO, store.url, error)
         return None
-    return found if isinstance(found, int) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 
 def note_vacuum(store: Store, last: int | None) -> None:

@@ -202,7 +202,7 @@ def gathered(spark: Session, after: Snapshot, request: WriteRequest) -> bool:
 
 def check_rows(plan: WritePlan) -> None:
     """Raise ConstraintError, before any job, for a plan whose table no row can meet."""
-    check_metadata_sql(plan.after.schema, plan.after.metadata.configuration)
+    check_metadata_sql(plan.frame.sparkSession, plan.after.schema, plan.after.metadata.configuration)
     check_constraints(plan.frame.sparkSession, plan.after.schema, plan.constraints)
 
 

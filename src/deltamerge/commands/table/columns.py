@@ -33,7 +33,7 @@ from deltamerge.protocol.table.constraints import GENERATED, constraints_of, def
 from deltamerge.protocol.table.evolution import with_type_changes
 from deltamerge.protocol.table.features import named_features
 from deltamerge.protocol.table.identity import identity_columns, is_identity, with_mark
-from deltamerge.spark.expressions.metadata_sql import check_default
+from deltamerge.spark.expressions.metadata_sql import check_defaults
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.read.snapshot import snapshot_frame
 from deltamerge.spark.session.frames import Session
@@ -147,7 +147,7 @@ def change_column(spark: Session, log: DeltaLog, asked: ChangeColumn) -> int:
             parameters={"commandType": "ALTER TABLE"},
             hint="ALTER TABLE .. SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
         )
-    check_default(".".join(asked.path), asked.default)
+    check_defaults(spark, {".".join(asked.path): asked.default})
     schema = changed(_schema(before), asked.path, lambda field: _edited(field, asked), asked.place)
     schema = with_type_changes(schema, _schema(before))
     new = field_at(schema, asked.path)

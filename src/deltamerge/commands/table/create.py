@@ -167,7 +167,7 @@ def _defined(request: CreateTable) -> TableDefinition:
 
 def _check_expressions(spark: Session, table: Settled) -> None:
     check_generated(spark, table.schema)
-    check_metadata_sql(table.schema, table.metadata.configuration)
+    check_metadata_sql(spark, table.schema, table.metadata.configuration)
     check_constraints(spark, table.schema, constraints_of(table.schema, table.metadata.configuration))
     check_feed_columns(table.schema, table.metadata)
 

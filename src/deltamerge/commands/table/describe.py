@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +20,7 @@ from deltamerge.protocol.table.features import named_features
 from deltamerge.storage.location import location_text
 
 _JOB = ("jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType")
+_NOTEBOOK = ("notebookId",)
 _TEXTS = pa.map_(pa.string(), pa.string())
 _MOMENT = pa.timestamp("us", "UTC")
 HISTORY_SCHEMA = pa.schema(
@@ -30,7 +32,7 @@ HISTORY_SCHEMA = pa.schema(
         ("operation", pa.string()),
         ("operationParameters", _TEXTS),
         ("job", pa.struct([(name, pa.string()) for name in _JOB])),
-        ("notebook", pa.struct([("notebookId", pa.string())])),
+        ("notebook", pa.struct([(name, pa.string()) for name in _NOTEBOOK])),
         ("clusterId", pa.string()),
         ("readVersion", pa.int64()),
         ("isolationLevel", pa.string()),
@@ -130,7 +132,7 @@ def history_view(history: pa.Table, most_rows: int | None = None) -> Grid:
     rows = [
         {
             "version": row["version"],
-            "time (UTC)": row["timestamp"].strftime("%Y-%m-%d %H:%M:%S"),
+            "time (UTC)": row["timestamp"].strftime("%Y-%m-%d %H:%M:%S") if row["timestamp"] else "",
             "operation": row["operation"] or "",
             **{name: "" if count is None else f"{count:,}" for name, count in changed_rows(row).items()},
             "by": row["engineInfo"] or "",
@@ -146,38 +148,65 @@ def changed_rows(commit: Mapping[str, Any]) -> dict[str, int | None]:
     metrics = dict(commit["operationMetrics"] or ())
     names = _CHANGED.get(commit["operation"] or "", _WRITTEN)
     found = [metrics.get(name, "") if name else "" for name in names]
-    return {name: int(count) if count.isdecimal() else None for name, count in zip(_COUNTS, found, strict=True)}
+    return {name: _count(text) for name, text in zip(_COUNTS, found, strict=True)}
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"[0-9]{1,19}", text) else None
 
 
 def _history_row(commit: CommitFile) -> dict[str, Any]:
     info = commit.info
+    named = ("userId", "userName", "operation", "clusterId", "isolationLevel", "userMetadata", "engineInfo")
+    blind = info.get("isBlindAppend")
     return {
+        **{name: _text(info.get(name)) for name in named},
         "version": commit.version,
         "timestamp": _moment(commit.timestamp),
-        "userId": info.get("userId"),
-        "userName": info.get("userName"),
-        "operation": info.get("operation"),
         "operationParameters": _texts(info.get("operationParameters")),
-        "job": info.get("job"),
-        "notebook": info.get("notebook"),
-        "clusterId": info.get("clusterId"),
-        "readVersion": info.get("readVersion"),
-        "isolationLevel": info.get("isolationLevel"),
-        "isBlindAppend": info.get("isBlindAppend"),
+        "job": _fields(info.get("job"), _JOB),
+        "notebook": _fields(info.get("notebook"), _NOTEBOOK),
+        "readVersion": _version(info.get("readVersion")),
+        "isBlindAppend": blind if isinstance(blind, bool) else None,
         "operationMetrics": _texts(info.get("operationMetrics")),
-        "userMetadata": info.get("userMetadata"),
-        "engineInfo": info.get("engineInfo"),
     }
 
 
-def _texts(values: Mapping[str, Any] | None) -> list[tuple[str, str | None]] | None:
-    return None if values is None else [(key, _text(value)) for key, value in values.items()]
+# What a commit says of itself is free: a value of another kind than it should be is shown as its text, or not at all.
+
+
+def _texts(values: object) -> list[tuple[str, str | None]] | None:
+    return [(_whole(key), _text(value)) for key, value in values.items()] if isinstance(values, dict) else None
+
+
+def _fields(value: object, names: Sequence[str]) -> dict[str, str | None] | None:
+    return {name: _text(value.get(name)) for name in names} if isinstance(value, dict) else None
 
 
 def _text(value: Any) -> str | None:
     """A JSON value as text: a string as it is."""
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    return None if value is None else _whole(value) if isinstance(value, str) else _json_of(value)
 
 
-def _moment(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+def _json_of(value: Any) -> str | None:
+    try:
+        return _whole(json.dumps(value))
+    except (RecursionError, ValueError):  # nested too deeply to be written, or a number of too many digits
+        return None
+
+
+def _whole(text: str) -> str:
+    """A text without halves of surrogate pairs, which JSON has and Arrow has not."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _version(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    """A time, None for one that is before the year 1 or behind the year 9999."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from deltamerge.errors import AnalysisError, CorruptTableError, restore_action
 from deltamerge.log.commit.stats_columns import bound_type, indexed_fields
 from deltamerge.log.replay.snapshot import Snapshot
-from deltamerge.protocol.schema.types import StructField, StructType, has_variant
+from deltamerge.protocol.formats.json_text import json_value
+from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, has_variant
 from deltamerge.protocol.table.actions import DomainMetadata, Metadata
 from deltamerge.protocol.table.properties import Properties
 
@@ -28,15 +30,33 @@ def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
     if domain is None:
         return []
     try:
-        names = json.loads(domain.configuration)["clusteringColumns"]
-        return [(name,) if isinstance(name, str) else tuple(str(part) for part in name) for name in names]
+        return [_path(name) for name in _listed(json_value(domain.configuration)["clusteringColumns"])]
     except (ValueError, LookupError, TypeError) as error:
-        raise CorruptTableError(
-            "DELTAMERGE_CORRUPT_CLUSTERING",
-            f"The clustering columns of {snapshot.store.url} can't be read: {domain.configuration[:200]}.",
-            parameters={"domain": DOMAIN, "configuration": domain.configuration},
-            hint=restore_action("domainMetadata"),
-        ) from error
+        raise _unreadable(snapshot) from error
+
+
+def _path(name: object) -> tuple[str, ...]:
+    """The parts of a column's name, given as a text or a list of texts. Raises TypeError for what is neither."""
+    parts = [name] if isinstance(name, str) else _listed(name)
+    if not parts or not all(isinstance(part, str) for part in parts):
+        raise TypeError(f"{name} is no name of a column")
+    return tuple(parts)
+
+
+def _listed(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value} is no list")
+    return value
+
+
+def _unreadable(snapshot: Snapshot) -> CorruptTableError:
+    text = snapshot.domains[DOMAIN].configuration
+    return CorruptTableError(
+        "DELTAMERGE_CORRUPT_CLUSTERING",
+        f"The clustering columns of {snapshot.store.url} can't be read: {text[:200]}.",
+        parameters={"domain": DOMAIN, "configuration": text},
+        hint=restore_action("domainMetadata"),
+    )
 
 
 def clustering_names(snapshot: Snapshot) -> list[str]:
@@ -47,6 +67,19 @@ def clustering_names(snapshot: Snapshot) -> list[str]:
 def clustering_paths(snapshot: Snapshot) -> list[tuple[str, ...]]:
     """The paths of the clustering columns by logical names. Raises CorruptTableError."""
     return [tuple(_logical(snapshot.schema, path)) for path in clustering_columns(snapshot)]
+
+
+def layout_paths(snapshot: Snapshot) -> list[tuple[str, ...]]:
+    """The clustering columns as paths to lay out rows by. Raises CorruptTableError for one that is no column of single values."""
+    found = clustering_paths(snapshot)
+    for path in found:
+        type: object = snapshot.schema
+        for part in path:
+            field = type.find(part, case_sensitive=True) if isinstance(type, StructType) else None
+            type = None if field is None else field.type
+        if not isinstance(type, PrimitiveType) or has_variant(type) or path[0] in snapshot.partition_columns:
+            raise _unreadable(snapshot)
+    return found
 
 
 def clustering_changes(newest: Snapshot, target: Snapshot) -> list[DomainMetadata]:

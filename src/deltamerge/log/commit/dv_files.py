@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltamerge.errors import StorageError
+from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.formats.roaring import decode
 from deltamerge.protocol.table.actions import AddFile, DeletionVector, RemoveFile
 from deltamerge.protocol.table.deletion_vector import RELATIVE, file_of_vectors, vector_file_name, z85_encode
@@ -95,8 +96,8 @@ def wide_stats(stats: str | None, rows: int, deleted: int) -> str:
     A null count then only says whether all rows or none are null, where all are all that the file has. Numbers keep their text.
     """
     try:
-        found = json.loads(stats or "{}", parse_int=_Number, parse_float=_Number, parse_constant=_Number)
-    except (ValueError, RecursionError):
+        found = json_value(stats or "{}", parse_int=_Number, parse_float=_Number, parse_constant=_Number)
+    except ValueError:
         found = {}
     found = found if isinstance(found, dict) else {}
     if deleted and found.get("tightBounds", True) and isinstance(found.get("nullCount"), dict):

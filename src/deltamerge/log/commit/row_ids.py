@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from deltamerge.errors import AnalysisError, CorruptTableError, restore_action
 from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.paths import canonical_path
+from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.table.actions import Action, AddFile, DomainMetadata, RemoveFile
 
 ROW_TRACKING = "delta.rowTracking"
@@ -28,10 +29,10 @@ def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
     if found is None:
         return -1
     try:
-        mark = json.loads(found.configuration)[_MARK]
-        if not isinstance(mark, int):
+        mark = json_value(found.configuration)[_MARK]
+        if not isinstance(mark, int) or isinstance(mark, bool):
             raise TypeError(f"{mark} is no row id")
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError) as error:
         raise CorruptTableError(
             "DELTAMERGE_CORRUPT_ROW_TRACKING",
             f"The highest row id of the table can't be read: {found.configuration[:200]}.",

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~/=-]+")
-_ODD = r"[^A-Za-z0-9._~/=-]|//|^/|(^|/)\.\.?(/|$)"
+_ODD = r"^$|[^A-Za-z0-9._~/=-]|//|^/|(^|/)\.\.?(/|$)"
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _SAME = {"s3a": "s3", "s3n": "s3"}
 
@@ -29,10 +29,12 @@ class PathEscapes(ValueError):
 def canonical_path(path: str) -> str:
     """The one spelling of a path in the log: percent-encoded, without dot segments, local files without a scheme.
 
-    Raises PathEscapes for a path, relative or opaque, that leads out of the table.
+    Raises PathEscapes for a path, relative or opaque, that leads out of the table, ValueError for one with a zero byte.
     """
     if _PLAIN.fullmatch(path) and "/." not in path and "//" not in path and path[0] not in "./":
         return path
+    if "\0" in unquote(path):
+        raise ValueError(f"the path {path!r} has a zero byte, which no file's name has")
     found = _URL.fullmatch(path)
     prefix, rest = "", path
     if found:
@@ -51,7 +53,7 @@ def canonical_path(path: str) -> str:
 
 
 def canonical_paths(paths: pa.Array) -> pa.Array:
-    """`canonical_path` of each path; cheap where nothing needs to be changed. Raises PathEscapes."""
+    """`canonical_path` of each path; cheap where nothing needs to be changed. Raises ValueError."""
     odd = pc.match_substring_regex(paths, _ODD)
     if not pc.any(odd).as_py():
         return paths

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
+from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.values.predicate import Path
 
 _BACKSLASH, _OPEN, _CLOSE = (ord(char) for char in "\\{}")
@@ -73,8 +74,8 @@ def alike_leaves(first: str, count: int, lines: pa.Buffer, wanted: Mapping[Path,
 def _fields_of(text: str) -> list[_Field]:
     """The fields of a text; none when they are not what its commas cut it into."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = json_value(text)
+    except ValueError:
         return []
     if not isinstance(value, dict) or not value:
         return []

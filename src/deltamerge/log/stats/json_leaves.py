@@ -6,7 +6,6 @@ Python's. What a text does not say, or not as a value of the asked type, is null
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from deltamerge.log.stats.alike import alike_leaves
+from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.values.predicate import Path
 
 _SLICE = 8_192
@@ -110,8 +110,8 @@ def _without_words(lines: pa.Buffer) -> pa.Buffer:
 
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text, parse_float=_Number)
-    except (ValueError, RecursionError):
+        return json_value(text, parse_float=_Number)
+    except ValueError:
         return {}
 
 

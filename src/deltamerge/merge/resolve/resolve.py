@@ -155,7 +155,7 @@ def resolve(spark: Session, spec: MergeSpec, snapshot: Snapshot) -> ResolvedMerg
     schema = snapshot.schema if metadata is None else replace(snapshot, metadata=metadata).schema
     constraints = constraints_of(schema, snapshot.metadata.configuration)
     if any(clause.action is not Action.DELETE for clause in spec.clauses):
-        check_metadata_sql(schema, snapshot.metadata.configuration)
+        check_metadata_sql(spark, schema, snapshot.metadata.configuration)
         check_constraints(spark, schema, constraints)
     planned = [_completed(c, values, scope, schema, constraints) for c, values in zip(spec.clauses, given, strict=True)]
     clauses = _typed(spark, spec, scope, schema, planned, evolves)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
+from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.values.values import long, long_or_none, text, text_map, text_or_none, texts
 
 Json = dict[str, Any]
@@ -74,9 +75,9 @@ class AddFile:
     def num_records(self) -> int | None:
         """Rows in the file, deleted ones included, when its statistics say so."""
         try:
-            found = json.loads(self.stats)["numRecords"] if self.stats else None
+            found = json_value(self.stats)["numRecords"] if self.stats else None
             return None if found is None else int(found)
-        except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        except (ValueError, LookupError, TypeError, OverflowError):
             return None
 
     @classmethod

@@ -5,11 +5,11 @@ Source: PROTOCOL.md, "Column Invariants", "CHECK Constraints", "Generated Column
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from deltamerge.errors import CorruptTableError, restore_action
+from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.schema.types import StructField, StructType
 
 _CONSTRAINT = "delta.constraints."
@@ -72,7 +72,7 @@ def _invariants(field: StructField) -> list[str]:
     if text is None:
         return []
     try:
-        return [str(json.loads(text)["expression"]["expression"])]
+        return [str(json_value(text)["expression"]["expression"])]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptTableError(
             "DELTAMERGE_CORRUPT_INVARIANT",

@@ -12,7 +12,7 @@ import struct
 import uuid
 import zlib
 from collections.abc import Callable, Sequence
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from deltamerge.errors import CorruptTableError
 from deltamerge.protocol.formats.roaring import MalformedBitmap, RowSet, decode
@@ -21,7 +21,7 @@ from deltamerge.protocol.table.actions import DeletionVector
 Read = Callable[[int, int], bytes]
 
 INLINE, RELATIVE, ABSOLUTE = "i", "u", "p"
-_WHOLE = re.compile(r"/|file:|[A-Za-z][A-Za-z0-9+.-]+:/", re.IGNORECASE)
+_WHOLE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]+:/")
 _VERSION = 1
 _UUID_LENGTH = 20
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -51,7 +51,7 @@ def vector_reference(vector: DeletionVector, of: str) -> str | None:
         return None
     try:
         if vector.storage_type == ABSOLUTE:
-            if not _WHOLE.match(where):
+            if not _WHOLE.match(where) or "\0" in unquote(where):
                 raise ValueError(f"{where!r} is no URL")
             return where
         if vector.storage_type != RELATIVE:

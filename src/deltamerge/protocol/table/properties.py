@@ -21,7 +21,7 @@ _UNITS = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
-_SIZE = re.compile(r"(\d+)([kmgt]?)b?")
+_SIZE = re.compile(r"([0-9]{1,19})([kmgt]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _PART = re.compile(
     r"\s+([+-]?)\s*(?:([0-9]{1,19})\s+(week|day|hour|minute|second|millisecond|microsecond)s?"

@@ -9,6 +9,7 @@ from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import empty_frame, parsed, plain_message
 from deltamerge.spark.expressions.expression import from_user
+from deltamerge.spark.expressions.metadata_sql import columns_of
 from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
@@ -18,9 +19,6 @@ from deltamerge.spark.sql.functions import OF_CHECKS, forbidden
 
 def check_condition(spark: Session, schema: StructType, name: str, text: str) -> None:
     """Raise AnalysisError for what is no condition about the columns of a schema."""
-    found = forbidden(text, OF_CHECKS)
-    if found is not None:
-        raise _unsupported(name, text, f"it may not use {found}.")
     value = parsed(text, from_user).column
     rows = empty_frame(spark, schema)
     try:
@@ -29,6 +27,9 @@ def check_condition(spark: Session, schema: StructType, name: str, text: str) ->
             type = rows.join(bare_row(spark), value.isNull(), "left_anti").select(value.alias("value")).schema["value"].dataType
     except AnalysisException as error:
         raise _unsupported(name, text, plain_message(str(error))) from error
+    found = forbidden(text, OF_CHECKS, columns_of(spark, schema.names))
+    if found is not None:
+        raise _unsupported(name, text, f"it may not use {found}.")
     if type.simpleString() != "boolean":
         raise AnalysisError(
             "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT",

@@ -67,12 +67,17 @@ def check_constraints(spark: Session, schema: StructType, constraints: TableCons
             with quietly():
                 rows.select(F.expr(check.text)).schema  # noqa: B018 - a Connect client analyses only when asked
         except AnalysisException as error:
-            raise ConstraintError(
-                "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
-                f"No row can meet the CHECK constraint {check.name} ({check.text}): {plain_message(str(error))}",
-                parameters={"constraintName": check.name, "expression": check.text},
-                hint="Drop the constraint, or add the column that it is about.",
-            ) from error
+            raise met_by_no_row(check, plain_message(str(error))) from error
+
+
+def met_by_no_row(check: Check, cause: str) -> ConstraintError:
+    """The error for a check that can't be evaluated over rows of its table."""
+    return ConstraintError(
+        "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+        f"No row can meet the CHECK constraint {check.name} ({check.text}): {cause}",
+        parameters={"constraintName": check.name, "expression": check.text},
+        hint="Drop the constraint, or add the column that it is about.",
+    )
 
 
 def columns_in(schema: StructType, texts: list[str]) -> list[str]:

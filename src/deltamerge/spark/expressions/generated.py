@@ -15,13 +15,14 @@ from deltamerge.protocol.schema.types import StructType, has_variant
 from deltamerge.protocol.table.constraints import constraints_of
 from deltamerge.spark.expressions.analysis import empty_frame, parsed, plain_message
 from deltamerge.spark.expressions.expression import from_user
+from deltamerge.spark.expressions.metadata_sql import columns_of, given_names
 from deltamerge.spark.pyspark.older import condition_of
 from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import nullable_type, spark_type
 from deltamerge.spark.sql.clock import CLOCKS
-from deltamerge.spark.sql.functions import OF_ROWS, forbidden
+from deltamerge.spark.sql.functions import OF_DEFAULTS, OF_ROWS, forbidden
 from deltamerge.spark.sql.text import words_of
 
 _CONDITIONS = {
@@ -45,6 +46,7 @@ def check_generated(spark: Session, schema: StructType) -> None:
     if not generated:
         return
     rows = empty_frame(spark, StructType(tuple(field for field in schema if field.name not in generated)))
+    columns = columns_of(spark, given_names(schema))
     for name, text in generated.items():
         value = parsed(text, from_user).column
         words = words_of(text) or frozenset[str]()
@@ -61,6 +63,9 @@ def check_generated(spark: Session, schema: StructType) -> None:
             _refuse(condition_of(error) or "", name, text, error)
         if forbidden(text, OF_ROWS) is not None:
             _refuse("", name, text)
+        other = forbidden(text, OF_ROWS, columns)
+        if other is not None:
+            _refuse("" if other.lower() in OF_DEFAULTS else "UNRESOLVED", name, text)
         field = schema.find(name)
         assert field is not None
         wanted = spark_type(field.type)

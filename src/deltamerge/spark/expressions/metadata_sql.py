@@ -2,38 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
-from deltamerge.protocol.table.constraints import constraints_of, default_of
+from deltamerge.protocol.table.constraints import GENERATED, constraints_of, default_of
+from deltamerge.spark.expressions.constraints import met_by_no_row
+from deltamerge.spark.session.frames import Session
+from deltamerge.spark.session.settings import DOUBLE_QUOTED_NAMES, case_sensitive, setting
 from deltamerge.spark.sql.functions import OF_CHECKS, OF_DEFAULTS, OF_ROWS, forbidden
+from deltamerge.spark.sql.operands import Columns
 
 
-def check_metadata_sql(schema: StructType, configuration: Mapping[str, str]) -> None:
-    """Raise AnalysisError for a constraint, generated column or default that may not be evaluated."""
+def check_metadata_sql(spark: Session, schema: StructType, configuration: Mapping[str, str]) -> None:
+    """Raise for a constraint, generated column or default that may not be evaluated.
+
+    AnalysisError, but ConstraintError for a constraint about what is no column: delta-spark takes its value for null.
+    """
     constraints = constraints_of(schema, configuration)
-    for check in constraints.checks:
-        _check(f"CHECK constraint {check.name}", check.text, OF_CHECKS)
-    for name, text in constraints.generated:
-        _check(f"generated column {name}", text, OF_ROWS)
-    for field in schema:
-        check_default(field.name, default_of(field))
+    if constraints:
+        every, given = columns_of(spark, schema.names), columns_of(spark, given_names(schema))
+        for check in constraints.checks:
+            _check(f"CHECK constraint {check.name}", check.text, OF_CHECKS)
+            other = forbidden(check.text, OF_CHECKS, every)
+            if other is not None:
+                raise met_by_no_row(check, f"{other} is no column of the table.")
+        for name, text in constraints.generated:
+            _check(f"generated column {name}", text, OF_ROWS, given)
+    check_defaults(spark, {field.name: default_of(field) for field in schema})
 
 
-def check_default(name: str, text: str | None) -> None:
-    """Raise AnalysisError for the default of a column that may not be evaluated."""
-    if text is not None:
-        _check(f"default of the column {name}", text, OF_DEFAULTS)
+def check_defaults(spark: Session, defaults: Mapping[str, str | None]) -> None:
+    """Raise AnalysisError for a default, by the name of its column, that may not be evaluated. It is of no row."""
+    texts = [(name, text) for name, text in defaults.items() if text is not None]
+    none = columns_of(spark, ()) if texts else Columns(())
+    for name, text in texts:
+        _check(f"default of the column {name}", text, OF_DEFAULTS, none)
 
 
-def _check(place: str, text: str, allowed: Collection[str]) -> None:
-    found = forbidden(text, allowed)
+def given_names(schema: StructType) -> list[str]:
+    """The columns that generated columns may name: those that are not generated."""
+    return [field.name for field in schema if GENERATED not in field.metadata]
+
+
+def columns_of(spark: Session, names: Iterable[str]) -> Columns:
+    """Columns of a row, with names as the session reads them."""
+    quotes = setting(spark, DOUBLE_QUOTED_NAMES, "false").lower() == "true"
+    return Columns(names, case_sensitive(spark), quotes)
+
+
+def _check(place: str, text: str, allowed: Collection[str], columns: Columns | None = None) -> None:
+    found = forbidden(text, allowed, columns)
     if found is None:
         return
     raise AnalysisError(
         "DELTAMERGE_FORBIDDEN_EXPRESSION",
         f"The {place} is not evaluated, because SQL of a table's metadata may not use {found}: {text}.",
         parameters={"name": place, "expression": text, "function": found},
-        hint="Use Spark's own deterministic functions of the row's values, or compute the value where you write the rows.",
+        hint="Use columns of the table and Spark's own deterministic functions, or compute the value where you write the rows.",
     )

@@ -68,6 +68,7 @@ _ALL = (OWN_SETTINGS, DELTA)
 MASTER = "spark.master"
 USER_METADATA = f"{DELTA}commitInfo.userMetadata"
 CASE_SENSITIVE, TIME_ZONE = "spark.sql.caseSensitive", "spark.sql.session.timeZone"
+DOUBLE_QUOTED_NAMES = "spark.sql.ansi.doubleQuotedIdentifiers"
 RESERVED_WORDS = "spark.sql.ansi.enforceReservedKeywords"
 READ_SIDE_PADDING, CHAR_AS_STRING = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarcharAsString"
 

@@ -1,4 +1,4 @@
-"""Which functions SQL text calls, and whether it may do so where a table's metadata says it instead of a user.
+"""Which functions and names SQL text uses, and whether it may do so where a table's metadata says it instead of a user.
 
 Who can write a table's log says what is evaluated when somebody else writes rows. Such text computes a value of the row, or of
 the time, and nothing else: it reads no other table and no setting, and runs no code. Source: delta-spark has such a list for
@@ -7,12 +7,12 @@ generated columns.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from itertools import pairwise
 
 from deltamerge.spark.sql.clock import CLOCKS
 from deltamerge.spark.sql.lexer import Kind, Token, is_name
+from deltamerge.spark.sql.operands import BEHIND_COLUMNS, Columns, strange_name
 from deltamerge.spark.sql.text import tokens_of
 
 # Functions of Spark 4.0 to 4.3 whose value follows from their arguments alone. Neither aggregates nor those that read schemas
@@ -41,8 +41,8 @@ shiftright shiftrightunsigned sign signum sin sinh size slice smallint sort_arra
 st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid startswith str_to_map string struct substr substring
 substring_index tan tanh time time_bucket time_diff time_from_micros time_from_millis time_from_seconds time_to_micros
 time_to_millis time_to_seconds time_trunc timestamp timestamp_micros timestamp_millis timestamp_nanos timestamp_seconds
-tinyint to_base32 to_binary to_char to_csv to_date to_json to_number to_time to_timestamp to_timestamp_ltz
-to_timestamp_ntz to_unix_timestamp to_utc_timestamp to_varchar to_variant_object transform transform_keys
+timestampadd timestampdiff tinyint to_base32 to_binary to_char to_csv to_date to_json to_number to_time to_timestamp
+to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp to_varchar to_variant_object transform transform_keys
 transform_values translate trim trunc try_add try_aes_decrypt try_divide try_element_at try_make_interval
 try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_multiply try_parse_json try_parse_url
 try_subtract try_to_binary try_to_date try_to_number try_to_time try_to_timestamp try_url_decode try_validate_utf8
@@ -62,45 +62,50 @@ substring then time timestamp timestamp_ltz timestamp_ntz to trailing trim try_c
 _CLOCKS = CLOCKS | {"localtime", "current_timezone"}
 # What a default may ask the session for, besides.
 _OF_SESSION = {"current_catalog", "current_database", "current_schema", "current_user", "session_user", "user", "version"}
+# Those that Spark takes for functions without parentheses.
+_ALONE = frozenset({"current_date", "current_time", "current_timestamp", "current_user", "session_user", "user"})
 _SYNTAX = frozenset(_BEFORE_PARENTHESES.split())
 _OWN_SCHEMAS = ("BUILTIN", "SYSTEM.BUILTIN")
 # What a query begins with. A relation or a name follows the first three, an expression the others.
 _OF_RELATIONS = frozenset({"WITH", "FROM", "TABLE"})
 _OF_EXPRESSIONS = frozenset({"SELECT", "VALUES"})
-# Signs that no expression begins with: the word before one is a column.
-_SIGNS = ") , . [ ] = == <=> <> != < <= > >= / % & | ^ || << >> >>> -> ::"
-_BEHIND_COLUMNS = frozenset(_SIGNS.split())
-# Spark puts settings, variables of the environment and properties of Java in the place of these, also within texts.
-_VARIABLE = re.compile(r"\$\{[^\s}]+\}")
+# With it begins what Spark replaces by a setting, a variable of the environment or a property of Java, also within texts, and
+# what it leaves out: the tokens of the text are not those that Spark reads.
+_VARIABLE = "${"
 
 OF_ROWS = frozenset(_NAMES.split())
 OF_CHECKS = OF_ROWS | _CLOCKS
 OF_DEFAULTS = OF_CHECKS | _OF_SESSION
 
 
-def forbidden(text: str, allowed: Collection[str]) -> str | None:
-    """What SQL text of a table's metadata may not do, as it is written there; None where it calls `allowed` functions only."""
-    variable = _VARIABLE.search(text)
-    if variable is not None:
-        return variable[0]
-    tokens = tokens_of(text) or []  # what has no tokens Spark refuses
+def forbidden(text: str, allowed: Collection[str], columns: Columns | None = None) -> str | None:
+    """What SQL text of a table's metadata may not use, as it is written there; None where it calls `allowed` functions only.
+
+    If the `columns` of its row are given, it names nothing else: no variable of the session, and no column of other rows.
+    """
+    begin = text.find(_VARIABLE)
+    if begin >= 0:
+        return text[begin : text.find("}", begin) + 1 or len(text)]
+    tokens = tokens_of(text)
+    if tokens is None:
+        return text
     for n, (token, following) in enumerate(pairwise(tokens)):
         if (n == 0 or tokens[n - 1].text == "(") and _begins_query(token, following):
             return "a subquery"
-        if token.upper == "USING" and following.text not in _BEHIND_COLUMNS:  # MAP .. USING and REDUCE .. USING run a command
+        if token.upper == "USING" and following.text not in BEHIND_COLUMNS:  # MAP .. USING and REDUCE .. USING run a command
             return "a subquery"
         if following.text == "(" and _may_be_name(token):
             name = _called(tokens, n)
             if not _is_allowed(name, token.kind is not Kind.WORD, allowed):
                 return name
-    return None
+    return None if columns is None else strange_name(tokens, columns, _ALONE.intersection(allowed))
 
 
 def _begins_query(token: Token, following: Token) -> bool:
     """Whether a query may begin with these two; a word before a sign can be a column."""
     if token.upper in _OF_RELATIONS:
         return following.kind is not Kind.SIGN or following.text == "("
-    return token.upper in _OF_EXPRESSIONS and following.text not in _BEHIND_COLUMNS
+    return token.upper in _OF_EXPRESSIONS and following.text not in BEHIND_COLUMNS
 
 
 def _called(tokens: list[Token], n: int) -> str:

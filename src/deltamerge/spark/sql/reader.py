@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from deltamerge.errors import ParseError
 from deltamerge.spark.sql.lexer import Kind, NoTokenError, Token, is_name, lexed, string_value
-from deltamerge.spark.sql.text import keyword_at, makes_name, opened
+from deltamerge.spark.sql.text import Openers, keyword_at, makes_name
 
 T = TypeVar("T")
 
@@ -223,17 +223,17 @@ class Reader:
         return end == "FROM" and self.sees("DISTINCT", -1)
 
     def _skip(self, ends: Callable[[], bool]) -> None:
-        openers: tuple[str, ...] = ()
+        openers = Openers()
         while not self.done and (openers or not ends()):
-            if {*openers} == {"CASE"} and (self.sees(",") or self.sees(";")):
+            if openers.are_cases and (self.sees(",") or self.sees(";")):
                 break
-            openers = opened(openers, keyword_at(self._tokens, self._at))
+            openers.read(keyword_at(self._tokens, self._at))
             self._at += 1
             if self.sees("<") and self.sees("::", -2) and any(self.sees(type, -1) for type in _COMPLEX_TYPES):
                 self._skip_type()
         if openers:
-            hint = "Write a column of this name between backquotes." if openers[-1] == "CASE" else None
-            raise self.error("PARSE_SYNTAX_ERROR", f"Syntax error: {openers[-1]} is not closed", hint)
+            hint = "Write a column of this name between backquotes." if openers.last == "CASE" else None
+            raise self.error("PARSE_SYNTAX_ERROR", f"Syntax error: {openers.last} is not closed", hint)
 
     def _skip_type(self) -> None:
         depth = 1

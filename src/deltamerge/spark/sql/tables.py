@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.sql.lexer import Kind, Token, is_name, string_value
-from deltamerge.spark.sql.text import keyword_at, opened, parse, replaced, tokens_of
+from deltamerge.spark.sql.text import Openers, keyword_at, parse, replaced, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +246,9 @@ def _version(token: Token) -> str | None:
 
 def _expression_end(text: str, tokens: Sequence[Token], begin: int) -> int:
     """The place behind the longest text that is an expression: a table's alias may follow it without any sign."""
-    end, openers = begin, tuple[str, ...]()
+    end, openers = begin, Openers()
     while end < len(tokens) and (openers or keyword_at(tokens, end) not in (")", ",", ";", "AS", "JOIN", "WHERE")):
-        openers = opened(openers, keyword_at(tokens, end))
+        openers.read(keyword_at(tokens, end))
         end += 1
     while end > begin and parse(text[tokens[begin].start : tokens[end - 1].behind]) is None:
         end -= 1
@@ -350,12 +350,12 @@ def _opens_union(tokens: Sequence[Token], n: int) -> bool:
     """
     if keyword_at(tokens, n) != "(" or keyword_at(tokens, n + 1) not in ("(", "VALUES"):
         return False
-    openers: tuple[str, ...] = ()
+    openers = Openers()
     for at in range(n + 1, partner(tokens, n)):
         behind = at + 1 + (keyword_at(tokens, at + 1) in ("ALL", "DISTINCT"))
         if not openers and keyword_at(tokens, at) in _UNIONS and keyword_at(tokens, behind) in ("SELECT", "FROM", "TABLE"):
             return True
-        openers = opened(openers, keyword_at(tokens, at))
+        openers.read(keyword_at(tokens, at))
     return False
 
 
@@ -370,7 +370,8 @@ def opens_query(tokens: Sequence[Token], n: int) -> bool:
 
 def partner(tokens: Sequence[Token], n: int) -> int:
     """The place of what closes the parenthesis at a place, the end of the tokens when nothing does."""
-    openers = opened((), keyword_at(tokens, n))
+    openers = Openers()
+    openers.read(keyword_at(tokens, n))
     while openers and (n := n + 1) < len(tokens):
-        openers = opened(openers, keyword_at(tokens, n))
+        openers.read(keyword_at(tokens, n))
     return n

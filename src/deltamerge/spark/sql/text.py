@@ -151,18 +151,46 @@ def enclosed(text: str) -> str:
     return text if keyword_at(tokens, 0) in _QUERIES and not is_call else f"({text})"
 
 
-def opened(openers: tuple[str, ...], keyword: str) -> tuple[str, ...]:
-    """The parentheses, brackets and CASEs that are open behind a keyword or sign, outermost first, as `openers` are before it.
+class Openers:
+    """The parentheses, brackets and CASEs that are open behind the keywords and signs read so far, outermost first.
 
     END is a name where no CASE of the same parenthesis is open; one that is never ended ends with its parenthesis.
     """
-    if keyword in ("(", "[", "{", "CASE"):
-        return (*openers, keyword)
-    if keyword in (")", "]", "}"):
-        while openers[-1:] == ("CASE",):
-            openers = openers[:-1]
-        return openers[:-1]
-    return openers[:-1] if keyword == "END" and openers[-1:] == ("CASE",) else openers
+
+    def __init__(self) -> None:
+        self._open: list[str] = []
+        self._cases = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    @property
+    def last(self) -> str:
+        return self._open[-1]
+
+    @property
+    def are_cases(self) -> bool:
+        """Whether nothing but CASEs is open."""
+        return 0 < self._cases == len(self._open)
+
+    def read(self, keyword: str) -> None:
+        """Take the next keyword or sign, which may be ''."""
+        if keyword in ("(", "[", "{", "CASE"):
+            self._open.append(keyword)
+            self._cases += keyword == "CASE"
+        elif keyword in (")", "]", "}"):
+            while self._ends_case():
+                pass
+            del self._open[-1:]
+        elif keyword == "END":
+            self._ends_case()
+
+    def _ends_case(self) -> bool:
+        ends = self._open[-1:] == ["CASE"]
+        if ends:
+            self._open.pop()
+            self._cases -= 1
+        return ends
 
 
 def _sign_at(tokens: Sequence[Token], n: int) -> str:

@@ -6,6 +6,7 @@ Source: Spark's VariableSubstitution and ConfigReader.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from pyspark.errors import AnalysisException
 
@@ -15,6 +16,7 @@ from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.settings import setting
 
 _REFERENCE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}", re.ASCII)
+_BLANK = re.compile(r"\s", re.ASCII)
 _SETTINGS = ("spark", "sparkconf", "hivevar", "hiveconf")
 _OUTSIDE = ("env", "system")
 _ENABLED = "spark.sql.variable.substitute"
@@ -29,7 +31,7 @@ def with_variables(spark: Session, text: str) -> str:
     if "${" not in text or setting(spark, _ENABLED, "true").strip().lower() != "true":
         return text
     found = _substituted(spark, text, ())
-    for match in _REFERENCE.finditer(found):
+    for match in references(found):
         if _substituted(spark, match[0], ()) != match[0]:
             raise _unclear(match[0])
     return found
@@ -51,7 +53,28 @@ def _substituted(spark: Session, text: str, within: tuple[str, ...]) -> str:
             )
         return _substituted(spark, setting(spark, name, ""), (*within, name))
 
-    return _REFERENCE.sub(value, text)
+    parts, behind = [], 0
+    for match in references(text):
+        parts += [text[behind : match.start()], value(match)]
+        behind = match.end()
+    return "".join([*parts, text[behind:]])
+
+
+def references(text: str) -> Iterator[re.Match[str]]:
+    """The matches of `_REFERENCE`, in a time that grows with the text: by itself it would look for an end from each beginning."""
+    begin, end, blank = text.find("${"), 0, -1
+    while begin >= 0:
+        if end < begin + 3:
+            end = text.find("}", begin + 3)
+        if end < 0:
+            return
+        if blank < begin:
+            found = _BLANK.search(text, begin)
+            blank = len(text) if found is None else found.start()
+        match = _REFERENCE.match(text, begin) if end < blank else None
+        if match is not None:
+            yield match
+        begin = text.find("${", begin + 2 if match is None else match.end())
 
 
 def _outside(spark: Session, reference: str) -> str:

@@ -41,7 +41,7 @@ class ExplainedInsert:
         snapshot = open_table(spark, found.location).snapshot()
         word = "OVERWRITE" if self.insert.overwrites else "INTO"
         with TableViews(spark) as views:
-            query = query_with_ctes(self.insert.query_for(snapshot.schema), self.insert.ctes)
+            query = query_with_ctes(self.insert.query_for(spark, snapshot.schema), self.insert.ctes)
             plan = views.plan(query, self.mode)
         return one_row(spark, {"plan": f"INSERT {word} {snapshot.store.url}, version {snapshot.version}\n{plan}"})
 

@@ -14,7 +14,7 @@ from deltamerge.errors import AnalysisError, ParseError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.constraints import default_of
 from deltamerge.protocol.table.identity import is_identity
-from deltamerge.spark.expressions.metadata_sql import check_default
+from deltamerge.spark.expressions.metadata_sql import check_defaults
 from deltamerge.spark.read.catalog import NamedTable, delta_named
 from deltamerge.spark.read.views import TableViews
 from deltamerge.spark.session.frames import Frame, Session
@@ -60,18 +60,18 @@ class Insert:
         log = open_table(spark, found.location)
         schema = log.snapshot().schema
         check_partition([name for name, _ in self.partition], log.snapshot().partition_columns)
-        given, query = self._given(schema)
+        given, query = self._given(spark, schema)
         with TableViews(spark) as views:
             frame = views.query(query_with_ctes(query, self.ctes))
             write_into(given._named(frame, schema), log, given._request(spark, log.snapshot().partition_schema))
         return no_rows(spark)
 
-    def query_for(self, schema: StructType) -> str:
+    def query_for(self, spark: Session, schema: StructType) -> str:
         """The query whose rows are inserted into a table with this schema, without `ctes`. Raises AnalysisError."""
-        return self._given(schema)[1]
+        return self._given(spark, schema)[1]
 
-    def _given(self, schema: StructType) -> tuple[Insert, str]:
-        return self._rows(schema) if self.rows else (self, self.query)
+    def _given(self, spark: Session, schema: StructType) -> tuple[Insert, str]:
+        return self._rows(spark, schema) if self.rows else (self, self.query)
 
     def _request(self, spark: Session, partition_schema: StructType) -> WriteRequest:
         request = WriteRequest("append", merge_schema=True if self.evolves else None)
@@ -96,7 +96,7 @@ class Insert:
             frame = by_position(frame, StructType(tuple(fields[name] for name in wanted)))
         return with_constants(frame, static)
 
-    def _rows(self, schema: StructType) -> tuple[Insert, str]:
+    def _rows(self, spark: Session, schema: StructType) -> tuple[Insert, str]:
         """The statement with the columns that VALUES gives, and these VALUES: one with nothing but DEFAULT is left out.
 
         In others DEFAULT is the column's, NULL where it has none. Raises AnalysisError.
@@ -106,8 +106,7 @@ class Insert:
         for row in self.rows:
             _check_count(len(row), len(names), exact=True)
         _check_numbers(schema, names, self.rows)
-        for field in schema:
-            check_default(field.name, default_of(field))
+        check_defaults(spark, {field.name: default_of(field) for field in schema})
         kept = [n for n in range(len(names)) if any(row[n] is not None for row in self.rows)]
         defaults = [default_of(field) or "NULL" for name in names for field in schema if field.name == name]
         if not kept:

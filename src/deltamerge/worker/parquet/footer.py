@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.formats.parquet_file import MAGIC, raw_footer
 from deltamerge.protocol.formats.thrift import (
     BINARY,
@@ -101,7 +102,7 @@ class Footer:
         """
         texts = [get(pair, 2, b"") for pair in _structs(self.fields, 5) if get(pair, 1) == NAN_FREE]
         try:
-            told = [json.loads(text) for text in texts]
+            told = [json_value(text) for text in texts]
             return frozenset(tuple(map(str, path)) for of in told if of["file"] == _last(name) for path in of["columns"])
         except (ValueError, TypeError, KeyError):
             return frozenset()

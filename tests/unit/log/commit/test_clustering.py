@@ -10,7 +10,13 @@ import pytest
 
 from deltamerge.commands.table.describe import detail_table
 from deltamerge.errors import AnalysisError, CorruptTableError
-from deltamerge.log.commit.clustering import clustering_changes, clustering_columns, clustering_domain, clustering_names
+from deltamerge.log.commit.clustering import (
+    clustering_changes,
+    clustering_columns,
+    clustering_domain,
+    clustering_names,
+    layout_paths,
+)
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, schema_json
 from deltamerge.protocol.table.actions import Metadata
@@ -25,6 +31,7 @@ FIELDS = [
         "metadata": {},
     },
 ]
+DEEP = "[" * 100_000 + "]" * 100_000
 SCHEMA = json.dumps({"type": "struct", "fields": FIELDS})
 
 
@@ -45,6 +52,14 @@ def test_names_are_lists_of_parts_or_texts(tmp_path: Path, names: list[Any], pat
     assert detail_table(snapshot)["clusteringColumns"].to_pylist() == [clustering_names(snapshot)]
 
 
+@pytest.mark.parametrize("path", [["gone"], ["s"], ["s", "gone"], ["a", "x"]])
+def test_rows_are_laid_out_by_columns_of_single_values_alone(tmp_path: Path, path: list[str]) -> None:
+    snapshot = clustered(tmp_path, {"clusteringColumns": [["s", "x"], path]})
+    with pytest.raises(CorruptTableError, match="DELTAMERGE_CORRUPT_CLUSTERING"):
+        layout_paths(snapshot)
+    assert layout_paths(clustered(tmp_path / "good", {"clusteringColumns": [["s", "x"], ["a"]]})) == [("s", "x"), ("a",)]
+
+
 def test_a_table_without_the_domain_is_not_clustered(tmp_path: Path) -> None:
     assert clustering_columns(clustered(tmp_path, {"clusteringColumns": [["a"]]}, removed=True)) == []
 
@@ -60,7 +75,9 @@ def test_another_version_s_clustering_is_written_where_either_has_one(tmp_path: 
     ]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusteringColumns": [5]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", *(f'{{"clusteringColumns": {names}}}' for names in ("[5]", "5", '"a"', "[[]]", "[[5]]", DEEP)), DEEP]
+)
 def test_a_damaged_domain_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(CorruptTableError, match="DELTAMERGE_CORRUPT_CLUSTERING"):
         clustering_columns(clustered(tmp_path, text))

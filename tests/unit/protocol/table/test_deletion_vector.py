@@ -134,7 +134,7 @@ def test_a_prefix_is_a_folder_whatever_it_looks_like(prefix: str) -> None:
     assert unquote(found).rpartition("/")[0] == prefix
 
 
-@pytest.mark.parametrize("where", ["x.bin", "../x.bin", "", "a:b/x.bin"])
+@pytest.mark.parametrize("where", ["x.bin", "../x.bin", "", "a:b/x.bin", "file:../x.bin", "file:x.bin", "file:/x%00.bin", "/x\0"])
 def test_an_absolute_path_is_one(where: str) -> None:
     with pytest.raises(CorruptTableError, match="is no URL"):
         vector_reference(DeletionVector("p", where, 40, 6), "f")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from deltamerge.spark.sql.functions import OF_CHECKS, OF_DEFAULTS, OF_ROWS, forbidden
+from deltamerge.spark.sql.operands import Columns, strange_name
+from deltamerge.spark.sql.text import tokens_of
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,10 @@ def test_functions_of_a_row(text: str) -> None:
         ("b = '${env:SECRET}'", "${env:SECRET}"),
         ("b = ${spark.hadoop.fs.s3a.secret.key}", "${spark.hadoop.fs.s3a.secret.key}"),
         ("rand() < 1", "rand"),
+        ("a > $b", "a > $b"),
+        ("a > 1 /*", "a > 1 /*"),
+        ("""'${}'||"}'||(SELECT/**/'x')||'"||'"'""", "${}"),
+        ("b = '${'", "${'"),
         ("current_date() > d", "current_date"),
     ],
 )
@@ -80,3 +86,108 @@ def test_a_check_may_ask_for_the_time_and_a_default_for_the_user() -> None:
     assert forbidden("current_date() > d", OF_CHECKS) is None
     assert forbidden("current_user()", OF_CHECKS) == "current_user"
     assert forbidden("current_user()", OF_DEFAULTS) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A > 1 AND `odd NAME` <> b AND s.v = session",
+        "-a + +b * ~a / (a) % 2 || 'x' 'y' <=> b DIV 3 & 1 | 2 ^ 3 << 1 >> 2 >>> 3 = b",
+        "CAST(a AS DECIMAL(10, 2)) = try_cast(s.w AS STRUCT<v: INT, w: ARRAY<STRING>>).v",
+        "a::STRING = b::DECIMAL(3, 1)::STRUCT<v: INT>.v AND a::INTERVAL DAY TO SECOND IS NOT NULL",
+        "transform(xs, x -> x + a)[0] = aggregate(xs, 0, (acc, x) -> acc + x, acc -> acc * a) AND exists(xs, x -> x IS NULL)",
+        "transform(xs, x -> filter(xs, y -> y > x))[0][1] = `a`",
+        "EXTRACT(dow FROM ts) = 1 AND TRIM(BOTH FROM b) = TRIM(LEADING 'x' FROM b) AND trim(b) = trim(TRAILING (b) FROM b)",
+        "substring(b FROM 1 FOR 2) = overlay(b PLACING 'x' FROM 1 FOR 2) AND position('x' IN b) > 0",
+        "dateadd(MONTH, 1, ts) > date_add(ts, 1) AND timestampdiff(day, ts, ts) = 1 AND date_add(day, 1) > ts",
+        "ts > DATE '2020-01-01' AND ts > TIMESTAMP_NTZ '2020-01-01 00:00:00' AND X'1F' = b",
+        "ts - INTERVAL 1 DAY 2 HOURS > ts + INTERVAL '1-2' YEAR TO MONTH AND ts - INTERVAL -3 weeks > ts + INTERVAL '1 day'",
+        "CASE WHEN a > 1 THEN b WHEN NOT a = 1 THEN 'x' ELSE NULL END = CASE a WHEN 1 THEN TRUE ELSE false END",
+        "a NOT IN (1, 2) AND b NOT LIKE 'x!%' ESCAPE '!' AND a NOT BETWEEN 1 AND 2 AND b RLIKE 'x' AND b ILIKE ANY ('x', b)",
+        "a IS NOT NULL AND a IS NULL OR a IS TRUE OR a IS NOT FALSE OR a IS UNKNOWN OR a IS NOT DISTINCT FROM b OR NOT not",
+        "struct(a, b AS c, a d).d = named_struct('v', a).v AND (a AS x, b).x = 1",
+        "mask(b, lowerChar => 'q') COLLATE UTF8_LCASE = b AND s:v.w[0] = 1 AND s:['v'] = 2",
+        "NOT (select > 1) AND from = 1 AND values[0] = (table) AND day = using",
+        "current_date() > ts AND current_timestamp > ts",
+        "f(",
+        "",
+    ],
+)
+def test_names_of_a_row(text: str) -> None:
+    columns = Columns([*"a b xs ts select from values table using map day not s session".split(), "Odd name"])  # noqa: SIM905
+    assert strange_name(tokens_of(text) or [], columns, {"current_timestamp"}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("v", "v"),
+        ("concat(system.session.v)", "system.session.v"),
+        ("a || session . `v`", "session.`v`"),
+        ("transform(xs, v -> v + 1)[0] + v", "v"),
+        ("aggregate(xs, v, (acc, v) -> acc + v)", "v"),
+        ("aggregate(xs, 0, (acc, v) -> acc + v, acc -> acc + v)", "v"),
+        ("transform(xs, (v, n) -> v)[n]", "n"),
+        ("current_user", "current_user"),
+        ("current_timestamp", "current_timestamp"),
+        ("b = user", "user"),
+        ("'v' = `v`", "`v`"),
+        ("a IN (1, v)", "v"),
+        ("a BETWEEN v AND 1", "v"),
+        ("CASE v WHEN a THEN b END", "v"),
+        ("CASE WHEN a THEN b ELSE v END", "v"),
+        ("NOT v", "v"),
+        ("a IS DISTINCT FROM v", "v"),
+        ("CAST(v AS INT)", "v"),
+        ("xs[v]", "v"),
+        ("v::STRING", "v"),
+        ("a::STRING || v", "v"),
+        ("EXTRACT(YEAR FROM v)", "v"),
+        ("EXTRACT(year)", "year"),
+        ("TRIM(BOTH v FROM b)", "v"),
+        ("trim(both)", "both"),
+        ("TRIM(leading, b)", "leading"),
+        ("substring(b FROM v)", "v"),
+        ("date_add(month, 1)", "month"),
+        ("dateadd(month, f(1, 2))", "month"),
+        ("mask(b, lowerChar => v)", "v"),
+        ("struct(v AS a)", "v"),
+        ("struct(v a)", "v"),
+        ("date > '2020-01-01'", "date"),
+        ("interval = 1", "interval"),
+        ("INTERVAL 1 DAY + v", "v"),
+        ("INTERVAL '1' DAY v", "v"),
+        ("s:v[v]", "v"),
+        ("struct(*)", "*"),
+        ("a b", "b"),
+        ("a 1", "1"),
+        ("a[0] (1)", "("),
+        ("a = :x", ":"),
+        ("(SELECT * FROM (a))", "SELECT"),
+        ("a + FROM (a)", "FROM"),
+        ("a)", ")"),
+        ("(a]", "]"),
+        ("a + )", ")"),
+        ("/*+ x */ a", "/*+"),
+        ("_metadata.file_path", "_metadata.file_path"),
+    ],
+)
+def test_names_of_no_row(text: str, found: str) -> None:
+    assert strange_name(tokens_of(text) or [], Columns(["a", "b", "xs", "s"]), ()) == found
+
+
+def test_names_are_read_as_the_session_reads_them() -> None:
+    assert forbidden("A > 1", OF_ROWS, Columns(["a"])) is None
+    assert forbidden("A > 1", OF_ROWS, Columns(["a"], case_sensitive=True)) == "A"
+    assert forbidden("transform(xs, X -> x)", OF_ROWS, Columns(["xs"], case_sensitive=True)) == "x"
+    assert forbidden('a > "v"', OF_ROWS, Columns(["a"])) is None
+    assert forbidden('a > "v"', OF_ROWS, Columns(["a"], quotes=True)) == '"v"'
+    assert forbidden('"a" > date "v"', OF_ROWS, Columns(["a"], quotes=True)) == "date"
+    assert forbidden("""'x' "a" """, OF_ROWS, Columns(["a"], quotes=True)) == '"a"'
+
+
+def test_a_default_names_no_column_and_may_ask_for_the_user() -> None:
+    assert forbidden("a", OF_DEFAULTS, Columns(())) == "a"
+    assert forbidden("current_user", OF_DEFAULTS, Columns(())) is None
+    assert forbidden("current_date", OF_CHECKS, Columns(())) is None
+    assert forbidden("current_user", OF_CHECKS, Columns(())) == "current_user"
