@@ -18,7 +18,7 @@ from deltamerge.errors import DeltaMergeError
 from tests.java import QUICK_JAVA, SMALL
 from tests.old_arrow import IS_OLD, is_lacking, lacking
 from tests.older import IS_OLDER, NEWER, UNREADABLE, install
-from tests.sampling import ORACLE_SETTINGS, SLOW, due, half, quarter, single, today, todays
+from tests.sampling import ORACLE_SETTINGS, SLOW, due, half, place, quarter, single, today, todays
 
 pytest_plugins = ["tests.stores.fixtures"]
 
@@ -104,6 +104,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if config.getoption("--connect"):
             dropped |= {item for item in kept if item.path.parent.name == "docs" and zlib.crc32(item.name.encode()) % 3}
         kept = [item for item in kept if item not in dropped]
+    if os.environ.get("DELTAMERGE_TEST_SLOW") == "never":
+        kept = [item for item in kept if place(item) not in SLOW]
     if left_out := [item for item in items if item not in kept]:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept

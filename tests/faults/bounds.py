@@ -19,25 +19,35 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import deltamerge
+from deltamerge.budgets import DEFAULTS, using
 from deltamerge.errors import DeltaMergeError
 from deltamerge.tables import DeltaTable
 from tests.faults.processes import small_session
 
 LIMITS = {"spark.driver.maxResultSize": "100m", "spark.driver.memory": "1g"}
+# What a share of the size meets a share of.
+SCALED = (
+    *("trusted_estimate_bytes", "collected_bytes", "match_rows", "match_bytes", "early_bytes", "changed_bytes"),
+    *("driver_match_bytes", "driver_write_bytes", "driver_total_bytes", "source_read_bytes"),
+)
 WIDE = 4_000  # bytes of a text
 _RANDOM = np.random.default_rng(7)
 Case = Callable[[SparkSession, Path, float], dict[str, Any]]
 
 
 def main(folder: Path, share: float) -> None:
-    """The cases of the names that are given, each a line; `share` of their size."""
+    """The cases that are given, each a line: its name, and how many times the driver's limits are to be as high as they are.
+
+    Each with `share` of its size and of these limits.
+    """
     spark = small_session(**LIMITS)
     print("ready", flush=True)
     for line in sys.stdin:
-        name = line.strip()
+        name, times = line.split()
         before = peak_reset()
         try:
-            found = CASES[name](spark, folder / name, share)
+            with using(**{limit: int(getattr(DEFAULTS, limit) * share * int(times)) for limit in SCALED}):
+                found = CASES[name](spark, folder / f"{name}_{times}", share)
         except DeltaMergeError as error:
             found = {"error": error.condition, "text": str(error)[:400]}
         print(json.dumps({"case": name, **found, "before": before, "peak": peak()}), flush=True)
@@ -103,15 +113,15 @@ def previewed(spark: SparkSession, path: Path, share: float) -> dict[str, Any]:
 
 def removed(spark: SparkSession, path: Path, share: float) -> dict[str, Any]:
     """A million files that leave the table at once."""
-    files = int(1_000_000 * share)
+    files = int(1_100_000 * share)
     log_of(
         path,
-        ({"path": f"p={n % 10}/{n}.parquet", "partitionValues": {"p": str(n % 10)}, "size": 1 << 20} for n in range(files)),
+        ({"path": f"p={n % 11}/{n}.parquet", "partitionValues": {"p": str(n % 11)}, "size": 1 << 20} for n in range(files)),
         1_000,
     )
-    DeltaTable.forPath(spark, str(path)).delete("p < 9")
+    DeltaTable.forPath(spark, str(path)).delete("p < 10")
     found = DeltaTable.forPath(spark, str(path)).history(1).collect()[0]["operationMetrics"]
-    return {"rows": int(found["numRemovedFiles"]), "wanted": files - files // 10}
+    return {"rows": int(found["numRemovedFiles"]), "wanted": files - files // 11}
 
 
 def marked(spark: SparkSession, path: Path, share: float) -> dict[str, Any]:

@@ -45,14 +45,14 @@ LOG = (
         "protocol/formats/decoded_size.py",
         "self.add(leaf.length * max(0, chunk.values))",
         "self.add(0)",
-        "log/replay/test_bombs.py",
+        "protocol/formats/test_decoded_size.py",
     ),
     Break(
         "texts of a dictionary are as long as they are in the mean",
         "protocol/formats/decoded_size.py",
         "most = coded * max((page.size for page in pages if page.encoding is None), default=0)",
         "most = max((page.size for page in pages if page.encoding is None), default=0)",
-        "log/replay/test_bombs.py",
+        "protocol/formats/test_decoded_size.py",
     ),
     Break(
         "clean-up takes the base's successors",

@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 from deltamerge import errors, exceptions
+from deltamerge.budgets import Budgets
 from deltamerge.errors import DeltaMergeError
 from deltamerge.exceptions import spark_form
 from deltamerge.merge.plan.prune import FunnelStep
-from deltamerge.merge.preview import ClausePreview, MergePreview, RowChange
+from deltamerge.merge.preview import SAMPLE_ROWS, ClausePreview, MergePreview, RowChange
 from deltamerge.merge.report import MergeReport
 from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.table.actions import Metadata
@@ -159,3 +160,19 @@ def test_a_preview_in_json_is_as_the_guide_says() -> None:
     assert (set(told) - rows, set(found["rows"])) == (set(found) - {"rows"}, rows)
     assert set(_NAMES.findall(told["clauses"])) - {"before", "after"} == set(found["clauses"][0])
     assert set(found["clauses"][0]["sample"][0]) == {"before", "after"}
+
+
+def test_the_limits_of_what_reaches_the_driver_are_told() -> None:
+    limits = Budgets()
+    of_files = [limits.driver_match_bytes, limits.driver_write_bytes]
+    told = {
+        "the rows of a collected source": f"{limits.collected_bytes >> 20} MB in Arrow",
+        "rows of the table that may match": f"{limits.match_rows:,}, and {limits.match_bytes >> 20} MB",
+        "changed rows, and what Spark evaluates of them": f"{limits.changed_bytes >> 20} MB",
+        "files that the driver reads itself: to match them, to write them again": ", ".join(f"{n >> 20} MB" for n in of_files),
+        "hashes of the keys of a large source": f"{limits.bloom_keys:,}, of 4 bytes each",
+        "positions of source rows that a second job writes": f"of sources of {limits.position_rows / 1e6:.0f},000,000 rows",
+        "rows that a preview shows": f"{SAMPLE_ROWS} of each clause",
+    }
+    rows = dict(re.findall(r"^\| (.+?) \| (.+?) \|", page("reliability.md").split("## What reaches the driver")[1], re.MULTILINE))
+    assert {name: text for name, text in told.items() if not rows[name].startswith(text)} == {}

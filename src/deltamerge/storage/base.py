@@ -6,6 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from deltamerge.errors import CommitStateUnknownError
+
+UNSYNCED = "DELTAMERGE_COMMIT_NOT_SYNCED"
+
+
+def not_synced(path: str, cause: str) -> CommitStateUnknownError:
+    """The error for an object that is written and seen by others, of which the disk did not say that it keeps it."""
+    return CommitStateUnknownError(
+        UNSYNCED,
+        f"{path} was written, but the disk did not say that it would keep it after a loss of power: {cause}",
+        parameters={"path": path},
+        hint="The operation is done: do not run it again. Look at the disk, and at DeltaTable.history() after a loss of power.",
+    )
+
 
 class AlreadyExists(Exception):
     """Put-if-absent lost: the name is taken."""
@@ -95,8 +109,9 @@ class Store(Protocol):
         """
         ...
 
-    def sync(self, folders: Iterable[str]) -> None:
-        """Wait until what is in `folders` and in those above them, up to the root, can no longer be lost with power.
+    def sync(self, folders: Iterable[str], above: bool = False) -> None:
+        """Wait until what is in `folders` and in those above them, up to the root, can no longer be lost with power; and up to
+        the root of the disk, if those `above` the table are asked for, too.
 
         The content of files is for those to sync who write them. Raises StorageError.
         """

@@ -11,11 +11,11 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from deltamerge.disk import SYNC, make_folder, sync_folders, with_folders_above
 from deltamerge.errors import CommitStateUnknownError, StorageError
-from deltamerge.storage.base import AlreadyExists, Listing, NotFound, ObjectInfo, ObjectTooLarge, StoreSpec
+from deltamerge.storage.base import AlreadyExists, Listing, NotFound, ObjectInfo, ObjectTooLarge, StoreSpec, not_synced
 
 _AT_ONCE = 8
 # Answers of a network file system to a request that it may have served, or may serve yet.
@@ -97,14 +97,20 @@ class LocalStore:
                     raise _not_linked(name, target, error) from error
             # The name is taken and seen by others: from here on the write has happened, whatever the sync says.
             if self._synced:
-                with contextlib.suppress(OSError):
+                try:
                     sync_folders([str(target.parent)])
+                except OSError as error:
+                    raise not_synced(str(target), str(error.strerror or error)) from error
         return info
 
-    def sync(self, folders: Iterable[str]) -> None:
-        chosen = with_folders_above(folders) if self._synced else ()
+    def sync(self, folders: Iterable[str], above: bool = False) -> None:
+        if not self._synced:
+            return
+        chosen = [str(self._root / folder) for folder in with_folders_above(folders)]
+        if above:
+            chosen += map(str, PurePath(os.path.abspath(self._root)).parents)
         try:
-            sync_folders(str(self._root / folder) for folder in chosen)
+            sync_folders(chosen)
         except OSError as error:
             raise _refused("write", Path(error.filename or self._root), error) from error
 

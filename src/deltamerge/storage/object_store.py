@@ -176,7 +176,7 @@ class ObjectStore:
         unsupported = isinstance(last, (oe.NotSupportedError, NotImplementedError))
         raise (self._without_put_if_absent() if unsupported else self._refused("write", name, last)) from None
 
-    def sync(self, folders: Iterable[str]) -> None:
+    def sync(self, folders: Iterable[str], above: bool = False) -> None:
         """Nothing: what a store has taken it keeps."""
 
     def delete(self, name: str) -> None:

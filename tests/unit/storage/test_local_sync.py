@@ -67,6 +67,12 @@ def test_folders_are_synced_with_those_between_them_and_the_root(tmp_path: Path,
         store.sync(["p=3"])
 
 
+def test_the_folders_above_the_table_are_synced_if_they_are_asked_for(tmp_path: Path, synced: list[str]) -> None:
+    (tmp_path / "log").mkdir()
+    LocalStore(str(tmp_path)).sync(["log"], above=True)
+    assert set(synced) | {"/"} == {str(tmp_path / "log"), str(tmp_path), *map(str, tmp_path.parents)}
+
+
 def test_a_store_that_leaves_it_to_the_system_syncs_nothing(tmp_path: Path, synced: list[str]) -> None:
     store = open_store(str(tmp_path), None, {SYNC: "false"})
     assert store.spec.options == {SYNC: "false"}

@@ -34,14 +34,14 @@ from deltamerge.log.replay.commit_file import CommitFile, parse_commit, read_com
 from deltamerge.log.replay.files import FileSet
 from deltamerge.log.replay.load import check_in_place, check_sound
 from deltamerge.log.replay.net import net_of
-from deltamerge.log.replay.segment import commit_name, commits_after
+from deltamerge.log.replay.segment import LOG, commit_name, commits_after
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.turns import KEPT, Turn, in_turn
 from deltamerge.progress.operation import committing
 from deltamerge.protocol.table.actions import AddFile, Metadata, Protocol, RemoveFile
 from deltamerge.protocol.table.deletion_vector import vector_reference
 from deltamerge.protocol.table.features import check_writable
-from deltamerge.storage import AlreadyExists, ObjectInfo
+from deltamerge.storage import UNSYNCED, AlreadyExists, ObjectInfo, Store, not_synced
 
 __all__ = ["Committed", "Proposal", "check_removable", "commit", "delete_quietly"]
 
@@ -151,16 +151,23 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> ObjectInfo | None:
 
     A store may report a failure, or that the name is taken, although the write went through: whose commit it is, its transaction
     id tells. A commit of another transaction says that this one is not there and never will be. Raises CommitStateUnknownError
-    where that can't be read, and where the store leaves it open and nothing is there yet.
+    where that can't be read, where the store leaves it open and nothing is there yet, and where a disk does not say that it keeps
+    what was written.
     """
     store, name = current.store, commit_name(current.version + 1)
     failure: StorageError | None = None
     try:
-        return store.put_if_absent(name, data)
+        made = store.put_if_absent(name, data)
     except AlreadyExists:
         pass
     except StorageError as error:
+        if error.condition == UNSYNCED:
+            raise
         failure = error
+    else:
+        if current.version < 0:
+            _keep_folders(store, name)
+        return made
     try:
         info = store.info(name)
         found = None if info is None else read_commit(store, info)
@@ -173,6 +180,14 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> ObjectInfo | None:
     if found is None and failure is not None:
         raise failure
     return found.file if found is not None and found.info.get("txnId") == txn_id else None
+
+
+def _keep_folders(store: Store, name: str) -> None:
+    """Sync the folders of a table's first commit: who made them may not have done so yet. Raises CommitStateUnknownError."""
+    try:
+        store.sync([LOG], above=True)
+    except StorageError as error:
+        raise not_synced(f"{store.url}/{name}", error.detail) from error
 
 
 def _follow(

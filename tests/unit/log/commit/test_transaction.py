@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from deltamerge import __version__
 from deltamerge.errors import (
+    CommitStateUnknownError,
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,
     ConcurrentWriteError,
@@ -80,6 +83,48 @@ def test_a_first_commit_creates_the_table(tmp_path: Path) -> None:
     assert load(store).metadata == metadata
     with pytest.raises(ProtocolChangedError):
         commit(nothing, Proposal("CREATE TABLE", [protocol, metadata]))
+
+
+def first(root: Path) -> tuple[Snapshot, Proposal]:
+    """No table, and what makes one of it."""
+    protocol, metadata = Protocol(1, 2), Metadata("id", schema_text(id="long"))
+    return Snapshot(LocalStore(str(root)), -1, 0, protocol, metadata, FileSet()), Proposal("CREATE TABLE", [protocol, metadata])
+
+
+def test_the_folders_of_a_first_commit_are_synced_whoever_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    link = os.link
+    monkeypatch.setattr("deltamerge.disk._sync", steps.append)
+    monkeypatch.setattr(os, "link", lambda *places: (link(*places), steps.append("link")))
+    (tmp_path / "t" / "_delta_log").mkdir(parents=True)
+    made = commit(*first(tmp_path / "t")).snapshot
+    above = [tmp_path / "t" / "_delta_log", tmp_path / "t", tmp_path, *tmp_path.parents]
+    assert set(map(str, above)) <= set(steps[steps.index("link") :])
+    steps.clear()
+    commit(made, Proposal("WRITE", [AddFile("a", {}, 1, 1)]))
+    assert str(tmp_path) not in steps
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_commit_that_the_disk_may_not_keep_is_not_reported_as_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    read, proposal = first(tmp_path)
+    if version:
+        read, proposal = commit(read, proposal).snapshot, Proposal("WRITE", [AddFile("a", {}, 1, 1)])
+    (tmp_path / "a").write_text("rows")
+    place = str(tmp_path / "_delta_log" if version else tmp_path.parent)
+
+    def sync(path: str) -> None:
+        if path == place:
+            raise OSError(errno.EIO, "no answer", path)
+
+    monkeypatch.setattr("deltamerge.disk._sync", sync)
+    with pytest.raises(CommitStateUnknownError, match="DELTAMERGE_COMMIT_NOT_SYNCED"), discarding(read, ["a"]):
+        commit(read, proposal)
+    assert (tmp_path / "a").exists()
+    assert load(LocalStore(str(tmp_path))).version == version
 
 
 def test_commit_info_comes_first_and_tells_all(tmp_path: Path) -> None:

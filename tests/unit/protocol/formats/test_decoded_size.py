@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltamerge.protocol.formats import decoded_size
@@ -38,3 +41,26 @@ def test_a_dictionary_behind_plain_values_is_counted() -> None:
     size.allow(len(LATE_DICTIONARY))
     with pytest.raises(TooLarge):
         size.add_columns(LATE_DICTIONARY, file, ["add.path"], 0)
+
+
+def spent(values: pa.Array, **options: Any) -> int:
+    """The bytes that a file of one column is taken to have, decoded."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": values}), sink, **options)
+    data = sink.getvalue().to_pybytes()
+    size = DecodedSize()
+    size.add_columns(data, ParquetFile(pa.BufferReader(data)), ["a"], 0)
+    return size._spent
+
+
+def test_each_null_of_a_fixed_width_takes_that_width() -> None:
+    nulls = pa.nulls(1_000, pa.binary(900))
+    assert 1_000 * 900 <= spent(nulls) < 1_000 * 1_000
+
+
+def test_each_value_of_a_dictionary_is_as_long_as_its_text() -> None:
+    texts = pa.array(["x" * 60_000, *["y"] * 9, *["x" * 60_000] * 90])
+    long = sum(map(len, texts.to_pylist()))
+    assert long <= spent(texts, use_dictionary=True) < 1.2 * long
+    few = pa.array(["x" * 60_000, *["y"] * 99_999])
+    assert spent(few, use_dictionary=True) < 60_000 * 4 + 100_000 * 17

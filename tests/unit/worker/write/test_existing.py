@@ -79,6 +79,17 @@ def test_each_different_schema_comes_once(tmp_path: Path) -> None:
     assert (found.column("file").to_pylist(), found.column("spark").null_count) == ([0, 1], 2)
 
 
+def test_files_are_on_the_disk_before_a_table_is_made_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr("deltamerge.disk._sync", synced.append)
+    tasks = []
+    for number in range(3):
+        pq.write_table(pa.table({"a": [1]}), tmp_path / f"{number}.parquet")
+        tasks.append(FileTask(number, f"{number}.parquet", {}))
+    schemas_of(ExistingSpec(DataStore("file", str(tmp_path)), (tuple(tasks[:2]), tuple(tasks[2:]))), 0)
+    assert sorted(synced) == [str(tmp_path / f"{number}.parquet") for number in (0, 1)]
+
+
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b\n1,2\n" * 10)
     with pytest.raises(Refused, match=r"x\.csv"):
