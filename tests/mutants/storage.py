@@ -47,7 +47,7 @@ STORAGE = (
         "storage/local.py",
         "                    raise not_synced(str(target), str(error.strerror or error)) from error",
         "                    pass",
-        "storage/test_local.py",
+        "storage/test_local_sync.py",
     ),
     Break(
         "a replaced file's name is not synced",

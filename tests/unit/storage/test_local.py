@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from deltamerge.errors import CommitStateUnknownError, StorageError
+from deltamerge.errors import StorageError
 from deltamerge.storage import AlreadyExists, Listing, NotFound, StoreSpec
 from deltamerge.storage import local as module
 from deltamerge.storage.local import LocalStore
@@ -224,21 +224,6 @@ def test_put_if_absent_that_could_not_sync_its_folder_still_tells_that_it_won(
     monkeypatch.setattr(module.os, "fsync", fsync)
     made = store.put_if_absent("a", b"content")
     assert made == store.info("a")
-
-
-def test_a_name_that_the_disk_may_not_keep_is_told(tmp_path: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.fsync
-
-    def fsync(handle: int) -> None:
-        if stat.S_ISDIR(os.fstat(handle).st_mode):
-            raise OSError(errno.EIO, "no answer")
-        real(handle)
-
-    monkeypatch.setattr(module.os, "fsync", fsync)
-    with pytest.raises(CommitStateUnknownError, match=r"DELTAMERGE_COMMIT_NOT_SYNCED.*was written.*no answer"):
-        store.put_if_absent("a", b"content")
-    assert store.read("a") == b"content"
-    assert names_in(tmp_path) == ["a"]
 
 
 def test_one_thread_of_many_wins_each_name(tmp_path: Path, store: LocalStore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from deltamerge import disk
 from deltamerge.disk import SYNC
-from deltamerge.errors import StorageError
+from deltamerge.errors import CommitStateUnknownError, StorageError
 from deltamerge.storage import open_store
 from deltamerge.storage.local import LocalStore
 
@@ -113,3 +114,18 @@ def _failing(code: int) -> Callable[..., None]:
         raise OSError(code, os.strerror(code))
 
     return fail
+
+
+def test_a_name_that_the_disk_may_not_keep_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, "no answer")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = LocalStore(str(tmp_path))
+    with pytest.raises(CommitStateUnknownError, match=r"DELTAMERGE_COMMIT_NOT_SYNCED.*was written.*no answer"):
+        store.put_if_absent("a", b"content")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"content")]
