@@ -28,7 +28,7 @@ from deltamerge.worker.scan.vectors import Vector
 from tests.effort import ALL
 from tests.faults.upkeep import session
 from tests.stores.refusing import Calls, Fault, Killed
-from tests.unit import test_power_loss as statements
+from tests.unit import statements_run as statements
 from tests.unit.log.building import load
 
 Statement = Callable[[Snapshot], Snapshot]
@@ -47,6 +47,8 @@ FAULTS = {
 RUNS: dict[str, tuple[tuple[Statement, ...], Callable[[Snapshot], object], int]] = {
     "vectors, feed, a partition, a checkpoint": ((), statements.change, 1),
     "files written again": ((), statements.rewrite, 1),
+    "rows sent by ranges of keys": ((), statements.by_ranges, 1),
+    "rows sent by a hash of their keys": ((), statements.by_hash, 1),
     "append": ((), statements.append, 1),
     "OPTIMIZE": ((statements.append,), lambda read: optimize_table(session(), DeltaLog(read.store), Optimize()), 1),
     "RESTORE": ((statements.append,), lambda read: restore_table(session(), DeltaLog(read.store), version=0), 1),
@@ -138,6 +140,19 @@ class Trial:
             assert done if error is None else not done or isinstance(error, Killed | CommitStateUnknownError), error
         if isinstance(error, OSError):  # of a worker, for which the driver finds the name by the number
             assert error.errno is not None
+
+
+@pytest.mark.parametrize(
+    ("merge", "moved"),
+    [(statements.change, 3), (statements.rewrite, 5), (statements.by_ranges, 5), (statements.by_hash, 5)],
+)
+def test_merges_do_what_they_say(tmp_path: Path, merge: Statement, moved: int) -> None:
+    before = Counter(str({"id": n, "p": "a"}) for n in range(9))
+    assert rows(statements.create(tmp_path / "t")) == before
+    gone = {moved, 5} if merge is statements.change else {moved}
+    after = before - Counter(str({"id": n, "p": "a"}) for n in gone) + Counter([str({"id": moved, "p": "moved"})])
+    inserts = Counter() if merge is statements.rewrite else Counter([str({"id": 100, "p": "new"})])
+    assert rows(merge(newest(tmp_path / "t"))) == after + inserts
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # a killed process closes nothing

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ CLAUSE = "__deltamerge_clause"
 class ClauseAction:
     """What a clause does to a row: `kind` is update, delete or insert; `assigned` names the columns that it sets."""
 
-    kind: str
+    kind: Literal["update", "delete", "insert"]
     assigned: frozenset[str] = frozenset()
 
 
