@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.base import Break
 
-_FILE, _TESTS = "spark/sql/functions.py", "spark/sql/test_functions.py"
-_NAMES = "spark/sql/operands.py"
+_FILE, _TESTS = "spark/sql/allowed/functions.py", "spark/sql/allowed/test_functions.py"
+_NAMES = "spark/sql/allowed/operands.py"
 
 SQL = (
     Break(
@@ -48,11 +48,25 @@ SQL = (
         "pass",
         _TESTS,
     ),
-    Break("the unit of two arguments is no column", _NAMES, "        return commas == 2", "        return True", _TESTS),
-    Break("a side of TRIM is never a column", _NAMES, " and self._word(1) not in BEHIND_COLUMNS:", ":", _TESTS),
-    Break("double quotes enclose texts in each session", _NAMES, "(self._columns.quotes and ", "(False and ", _TESTS),
-    Break("case never tells names apart", _NAMES, "name if self.case_sensitive else name.lower()", "name.lower()", _TESTS),
+    Break("the unit of two arguments is no column", _NAMES, ' and self._count(",", begin, end) == 2', "", _TESTS),
+    Break("a side of TRIM is never a column", _NAMES, ' and self._count("FROM", begin, end):', ":", _TESTS),
+    Break(
+        "double quotes enclose texts in each session", _NAMES, "(self._columns.reading.double_quotes and ", "(False and ", _TESTS
+    ),
+    Break(
+        "case never tells names apart",
+        _NAMES,
+        "name if self.reading.case_sensitive else name.translate(_FOLDED)",
+        "name.translate(_FOLDED)",
+        _TESTS,
+    ),
     Break("a field's alias may follow any value", _NAMES, '(self._open[-1].word == "STRUCT" and', "(True and", _TESTS),
+    Break(
+        "NOT begins a condition anywhere", _NAMES, "return self._may_be_condition and not is_name", "return not is_name", _TESTS
+    ),
+    Break("CASE needs no END", "spark/sql/allowed/pairs.py", "{place} if has_when else set()", "{place}", _TESTS),
+    Break("an amount needs no unit", _NAMES, "not has_sign and self._is_text(ahead) else None", "True else None", _TESTS),
+    Break("keywords are called as functions", _NAMES, "if word in NO_FUNCTIONS or", "if False or", _TESTS),
     Break(
         "a generated column may name one that is generated",
         "spark/expressions/metadata_sql.py",

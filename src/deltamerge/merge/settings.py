@@ -22,6 +22,7 @@ from deltamerge.spark.session.settings import (
     CHAR_AS_STRING,
     DOUBLE_QUOTED_NAMES,
     MASTER,
+    NAME_PATTERNS,
     OWN_SETTINGS,
     READ_SIDE_PADDING,
     RESERVED_WORDS,
@@ -40,7 +41,16 @@ JOIN_VECTORS = "spark.deltamerge.joinVectors"
 _KNOWN = (STRATEGY, SHARE, RETRIES, SPLICE, JOIN_VECTORS, PROGRESS, SYNC)
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
-_SESSION = (CASE_SENSITIVE, DOUBLE_QUOTED_NAMES, TIME_ZONE, READ_SIDE_PADDING, CHAR_AS_STRING, RESERVED_WORDS, MASTER)
+_SESSION = (
+    CASE_SENSITIVE,
+    DOUBLE_QUOTED_NAMES,
+    NAME_PATTERNS,
+    TIME_ZONE,
+    READ_SIDE_PADDING,
+    CHAR_AS_STRING,
+    RESERVED_WORDS,
+    MASTER,
+)
 # All that a merge asks of the session, which is read together.
 SETTINGS = (
     STRATEGY,

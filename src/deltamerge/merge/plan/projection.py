@@ -13,7 +13,7 @@ from deltamerge.merge.resolve.scope import Scope
 from deltamerge.spark.expressions.casts import assigned
 from deltamerge.spark.expressions.expression import Expression, tells_time
 from deltamerge.spark.session.frames import Column, SparkType
-from deltamerge.spark.sql.functions import OF_ROWS, forbidden
+from deltamerge.spark.sql.allowed.functions import OF_ROWS, forbidden
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.spark.expressions.analysis import empty_frame, parsed, plain_message
 from deltamerge.spark.expressions.expression import from_user
-from deltamerge.spark.expressions.metadata_sql import columns_of
+from deltamerge.spark.expressions.metadata_sql import columns_of, unfit
 from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import collect
 from deltamerge.spark.session.rows import bare_row
-from deltamerge.spark.sql.functions import OF_CHECKS, forbidden
+from deltamerge.spark.sql.allowed.functions import OF_CHECKS
 
 
 def check_condition(spark: Session, schema: StructType, name: str, text: str) -> None:
@@ -27,7 +27,7 @@ def check_condition(spark: Session, schema: StructType, name: str, text: str) ->
             type = rows.join(bare_row(spark), value.isNull(), "left_anti").select(value.alias("value")).schema["value"].dataType
     except AnalysisException as error:
         raise _unsupported(name, text, plain_message(str(error))) from error
-    found = forbidden(text, OF_CHECKS, columns_of(spark, schema.names))
+    found = unfit(spark, text, OF_CHECKS, columns_of(spark, schema.names))
     if found is not None:
         raise _unsupported(name, text, f"it may not use {found}.")
     if type.simpleString() != "boolean":

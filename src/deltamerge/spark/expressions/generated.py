@@ -15,14 +15,14 @@ from deltamerge.protocol.schema.types import StructType, has_variant
 from deltamerge.protocol.table.constraints import constraints_of
 from deltamerge.spark.expressions.analysis import empty_frame, parsed, plain_message
 from deltamerge.spark.expressions.expression import from_user
-from deltamerge.spark.expressions.metadata_sql import columns_of, given_names
+from deltamerge.spark.expressions.metadata_sql import columns_of, given_names, unfit
 from deltamerge.spark.pyspark.older import condition_of
 from deltamerge.spark.pyspark.quiet import quietly
 from deltamerge.spark.session.frames import Session
 from deltamerge.spark.session.rows import bare_row
 from deltamerge.spark.session.schema import nullable_type, spark_type
+from deltamerge.spark.sql.allowed.functions import OF_DEFAULTS, OF_ROWS
 from deltamerge.spark.sql.clock import CLOCKS
-from deltamerge.spark.sql.functions import OF_DEFAULTS, OF_ROWS, forbidden
 from deltamerge.spark.sql.text import words_of
 
 _CONDITIONS = {
@@ -61,9 +61,9 @@ def check_generated(spark: Session, schema: StructType) -> None:
                 found = rows.select(F.lit(1), value.alias("value")).schema["value"].dataType
         except AnalysisException as error:
             _refuse(condition_of(error) or "", name, text, error)
-        if forbidden(text, OF_ROWS) is not None:
+        if unfit(spark, text, OF_ROWS) is not None:
             _refuse("", name, text)
-        other = forbidden(text, OF_ROWS, columns)
+        other = unfit(spark, text, OF_ROWS, columns)
         if other is not None:
             _refuse("" if other.lower() in OF_DEFAULTS else "UNRESOLVED", name, text)
         field = schema.find(name)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
 from deltamerge.protocol.table.constraints import GENERATED, constraints_of, default_of
 from deltamerge.spark.expressions.constraints import met_by_no_row
 from deltamerge.spark.session.frames import Session
-from deltamerge.spark.session.settings import DOUBLE_QUOTED_NAMES, case_sensitive, setting
-from deltamerge.spark.sql.functions import OF_CHECKS, OF_DEFAULTS, OF_ROWS, forbidden
-from deltamerge.spark.sql.operands import Columns
+from deltamerge.spark.session.settings import DOUBLE_QUOTED_NAMES, NAME_PATTERNS, RESERVED_WORDS, case_sensitive, setting
+from deltamerge.spark.sql.allowed.functions import OF_CHECKS, OF_DEFAULTS, OF_ROWS, forbidden, lacking
+from deltamerge.spark.sql.allowed.operands import Columns, Reading
 
 
 def check_metadata_sql(spark: Session, schema: StructType, configuration: Mapping[str, str]) -> None:
@@ -23,12 +23,12 @@ def check_metadata_sql(spark: Session, schema: StructType, configuration: Mappin
     if constraints:
         every, given = columns_of(spark, schema.names), columns_of(spark, given_names(schema))
         for check in constraints.checks:
-            _check(f"CHECK constraint {check.name}", check.text, OF_CHECKS)
-            other = forbidden(check.text, OF_CHECKS, every)
+            _check(spark, f"CHECK constraint {check.name}", check.text, OF_CHECKS)
+            other = unfit(spark, check.text, OF_CHECKS, every)
             if other is not None:
                 raise met_by_no_row(check, f"{other} is no column of the table.")
         for name, text in constraints.generated:
-            _check(f"generated column {name}", text, OF_ROWS, given)
+            _check(spark, f"generated column {name}", text, OF_ROWS, given)
     check_defaults(spark, {field.name: default_of(field) for field in schema})
 
 
@@ -37,7 +37,7 @@ def check_defaults(spark: Session, defaults: Mapping[str, str | None]) -> None:
     texts = [(name, text) for name, text in defaults.items() if text is not None]
     none = columns_of(spark, ()) if texts else Columns(())
     for name, text in texts:
-        _check(f"default of the column {name}", text, OF_DEFAULTS, none)
+        _check(spark, f"default of the column {name}", text, OF_DEFAULTS, none)
 
 
 def given_names(schema: StructType) -> list[str]:
@@ -47,12 +47,22 @@ def given_names(schema: StructType) -> list[str]:
 
 def columns_of(spark: Session, names: Iterable[str]) -> Columns:
     """Columns of a row, with names as the session reads them."""
-    quotes = setting(spark, DOUBLE_QUOTED_NAMES, "false").lower() == "true"
-    return Columns(names, case_sensitive(spark), quotes)
+
+    def is_set(key: str) -> bool:
+        return setting(spark, key, "false").strip().lower() == "true"
+
+    return Columns(
+        names, Reading(case_sensitive(spark), is_set(DOUBLE_QUOTED_NAMES), is_set(NAME_PATTERNS), is_set(RESERVED_WORDS))
+    )
 
 
-def _check(place: str, text: str, allowed: Collection[str], columns: Columns | None = None) -> None:
-    found = forbidden(text, allowed, columns)
+def unfit(spark: Session, text: str, allowed: frozenset[str], columns: Columns | None = None) -> str | None:
+    """What SQL text of a table's metadata uses that it may not, as `forbidden` says it for the session's version of Spark."""
+    return forbidden(text, allowed - lacking(spark.version), columns)
+
+
+def _check(spark: Session, place: str, text: str, allowed: frozenset[str], columns: Columns | None = None) -> None:
+    found = unfit(spark, text, allowed, columns)
     if found is None:
         return
     raise AnalysisError(

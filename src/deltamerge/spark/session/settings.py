@@ -69,6 +69,7 @@ MASTER = "spark.master"
 USER_METADATA = f"{DELTA}commitInfo.userMetadata"
 CASE_SENSITIVE, TIME_ZONE = "spark.sql.caseSensitive", "spark.sql.session.timeZone"
 DOUBLE_QUOTED_NAMES = "spark.sql.ansi.doubleQuotedIdentifiers"
+NAME_PATTERNS = "spark.sql.parser.quotedRegexColumnNames"
 RESERVED_WORDS = "spark.sql.ansi.enforceReservedKeywords"
 READ_SIDE_PADDING, CHAR_AS_STRING = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarcharAsString"
 

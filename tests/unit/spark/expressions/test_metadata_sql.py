@@ -16,7 +16,7 @@ LONG = PrimitiveType("long")
 
 def check(field: dict[str, str] | None = None, settings: dict[str, str] | None = None, **checks: str) -> None:
     """Check a table with the columns a, b, which is generated, and c, whose field has this metadata."""
-    session: Any = SimpleNamespace(conf=SimpleNamespace(get=(settings or {}).get))
+    session: Any = SimpleNamespace(version="4.3.0", conf=SimpleNamespace(get=(settings or {}).get))
     generated = StructField("b", LONG, metadata={"delta.generationExpression": "a + 1"})
     schema = StructType((StructField("a", LONG), generated, StructField("c", LONG, metadata=field or {})))
     check_metadata_sql(session, schema, {f"delta.constraints.{name}": text for name, text in checks.items()})

@@ -10,8 +10,8 @@ import pytest
 
 from deltamerge.errors import DeltaMergeError
 from deltamerge.merge.statement.parse import parse_merge
-from deltamerge.spark.sql.functions import OF_CHECKS, forbidden
-from deltamerge.spark.sql.operands import Columns
+from deltamerge.spark.sql.allowed.functions import OF_CHECKS, forbidden
+from deltamerge.spark.sql.allowed.operands import Columns
 from deltamerge.spark.sql.text import parse
 from deltamerge.spark.sql.variables import references
 

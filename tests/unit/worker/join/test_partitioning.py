@@ -117,6 +117,14 @@ def in_partitions(draw: st.DrawFn) -> tuple[KeyRanges, list[tuple[str, int] | No
     return KeyRanges(low, high, files, found), groups, group_of
 
 
+def test_a_row_of_a_partition_without_files_goes_to_none_of_them() -> None:
+    values = (pa.array(["a", "b"]), pa.array([1, 2], pa.int16()))
+    codes, starts, tasks = np.array([0, 3], np.int64), np.array([0, 1, 2]), np.array([0, 1], np.int64)
+    known = Partitions(("p", "q"), values, codes, starts, tasks)
+    rows = pa.table({"p": ["a", "b", "c", None, "a", "a"], "q": pa.array([1, 2, 1, 1, 3, 2], pa.int16())})
+    assert known.of_rows(rows).tolist() == [0, 1, -1, -1, -1, -1]
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     in_partitions(),

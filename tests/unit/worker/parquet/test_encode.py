@@ -59,6 +59,14 @@ def test_files_are_those_of_one_writer(batches: list[list[Any]], threads: int) -
         assert _told(root / other.name) == _told(root / one.name)
 
 
+def test_pages_are_where_they_are_in_the_whole_file(tmp_path: Path) -> None:
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    rows = pa.table({"a": range(100), "b": [str(n) for n in range(100)]}, schema=schema)
+    with using(thread_bytes=0):
+        files = [written(write_spec(tmp_path, schema, threads=threads), rows, rows) for threads in (1, 3)]
+    assert _told(tmp_path / files[1].name)[1:] == _told(tmp_path / files[0].name)[1:]
+
+
 def _told(path: Path) -> list[Any]:
     """All that a file says of its chunks and their pages, but where the chunks are."""
     data = path.read_bytes()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deltamerge.spark.sql.functions import OF_CHECKS, OF_DEFAULTS, OF_ROWS, forbidden
-from deltamerge.spark.sql.operands import Columns, strange_name
+from deltamerge.spark.sql.allowed.functions import OF_CHECKS, OF_DEFAULTS, OF_ROWS, forbidden, lacking
+from deltamerge.spark.sql.allowed.operands import Columns, Reading, strange_name
 from deltamerge.spark.sql.text import tokens_of
 
 
@@ -109,12 +109,16 @@ def test_a_check_may_ask_for_the_time_and_a_default_for_the_user() -> None:
         "mask(b, lowerChar => 'q') COLLATE UTF8_LCASE = b AND s:v.w[0] = 1 AND s:['v'] = 2",
         "NOT (select > 1) AND from = 1 AND values[0] = (table) AND day = using",
         "current_date() > ts AND current_timestamp > ts",
-        "f(",
+        "a BETWEEN 1 AND 2 AND NOT (a BETWEEN -1 AND CASE WHEN a BETWEEN 1 AND 2 AND NOT b THEN 1 END AND NOT b = 1)",
+        "CASE (a) WHEN 1 THEN CASE WHEN NOT b THEN 1 END ELSE 2 END + 1 > 2 OR not(a) OR b = not(a)",
+        "TRIM(BOTH FROM b) = trim(trim(b) FROM TRIM(TRAILING FROM b)) AND timediff(HOUR, ts, ts) = dateadd(QUARTER, 1, ts)",
+        "b::TIMESTAMP WITHOUT TIME ZONE = b::TIMESTAMP WITH LOCAL TIME ZONE AND b::INTERVAL = b::INTERVAL DAY",
+        "case IS NULL AND case BETWEEN 1 AND 2 AND case LIKE 'x' AND case - 1 = interval - 1 AND trim(both) = both",
         "",
     ],
 )
 def test_names_of_a_row(text: str) -> None:
-    columns = Columns([*"a b xs ts select from values table using map day not s session".split(), "Odd name"])  # noqa: SIM905
+    columns = Columns([*"a b xs ts select from values table using map day not s session case interval both".split(), "Odd name"])  # noqa: SIM905
     assert strange_name(tokens_of(text) or [], columns, {"current_timestamp"}) is None
 
 
@@ -166,6 +170,54 @@ def test_names_of_a_row(text: str) -> None:
         ("(SELECT * FROM (a))", "SELECT"),
         ("a + FROM (a)", "FROM"),
         ("a)", ")"),
+        ("f(", "("),
+        ("case - 1", "case"),
+        ("case IN ('x') OR CASE WHEN a THEN b END", "case"),
+        ("case a", "case"),
+        ("struct(case when, b then, xs end)", ","),
+        ("CASE WHEN a THEN case - 1 END", "CASE"),
+        ("CASE a END", "CASE"),
+        ("CASE WHEN (a THEN b END)", "CASE"),
+        ("interval - 1", "interval"),
+        ("interval + '1'", "interval"),
+        ("interval - 1 quarter", "interval"),
+        ("xs[interval - 1]", "interval"),
+        ("interval 1", "interval"),
+        ("trim(both - 1)", "both"),
+        ("trim(leading IN ('x'))", "leading"),
+        ("trim((trailing FROM b))", "trailing"),
+        ("b = not a", "not"),
+        ("struct(b = not a)", "not"),
+        ("b = not IN ('x')", "not"),
+        ("1 + not - 1", "not"),
+        ("~ not xs", "not"),
+        ("a BETWEEN 1 AND not b", "not"),
+        ("a BETWEEN CASE WHEN a AND b THEN 1 END AND not b", "not"),
+        ("xs[not a]", "not"),
+        ("substring(b FROM not a)", "not"),
+        ("date_add(day, b::MAP<STRING, INT>['x'])", "day"),
+        ("all(b)", "all"),
+        ("any(a > 1)", "any"),
+        ("as(b)", "as"),
+        ("end(b)", "end"),
+        ("interval(b)", "interval"),
+        ("null(b)", "null"),
+        ("try_cast(b)", ")"),
+        ("cast(a, b)", ")"),
+        ("timestampadd(b)", "timestampadd"),
+        ("timediff(a, b, b)", "timediff"),
+        ("a NOT b", "NOT"),
+        ("a end", "end"),
+        ("! not", "not"),
+        ("a +", "+"),
+        ("a OR", "OR"),
+        ("position(not IN (b))", "not"),
+        ("not LIKE 'x'", "not"),
+        ("NOT rlike + 1", "NOT"),
+        ("trim(from - 1)", "from"),
+        ("transform(xs, x -> not)", "not"),
+        ("b LIKE ANY (k => a)", "k"),
+        ("case()", "case"),
         ("(a]", "]"),
         ("a + )", ")"),
         ("/*+ x */ a", "/*+"),
@@ -178,12 +230,12 @@ def test_names_of_no_row(text: str, found: str) -> None:
 
 def test_names_are_read_as_the_session_reads_them() -> None:
     assert forbidden("A > 1", OF_ROWS, Columns(["a"])) is None
-    assert forbidden("A > 1", OF_ROWS, Columns(["a"], case_sensitive=True)) == "A"
-    assert forbidden("transform(xs, X -> x)", OF_ROWS, Columns(["xs"], case_sensitive=True)) == "x"
+    assert forbidden("A > 1", OF_ROWS, Columns(["a"], Reading(case_sensitive=True))) == "A"
+    assert forbidden("transform(xs, X -> x)", OF_ROWS, Columns(["xs"], Reading(case_sensitive=True))) == "x"
     assert forbidden('a > "v"', OF_ROWS, Columns(["a"])) is None
-    assert forbidden('a > "v"', OF_ROWS, Columns(["a"], quotes=True)) == '"v"'
-    assert forbidden('"a" > date "v"', OF_ROWS, Columns(["a"], quotes=True)) == "date"
-    assert forbidden("""'x' "a" """, OF_ROWS, Columns(["a"], quotes=True)) == '"a"'
+    assert forbidden('a > "v"', OF_ROWS, Columns(["a"], Reading(double_quotes=True))) == '"v"'
+    assert forbidden('"a" > date "v"', OF_ROWS, Columns(["a"], Reading(double_quotes=True))) == "date"
+    assert forbidden("""'x' "a" """, OF_ROWS, Columns(["a"], Reading(double_quotes=True))) == '"a"'
 
 
 def test_a_default_names_no_column_and_may_ask_for_the_user() -> None:
@@ -191,3 +243,34 @@ def test_a_default_names_no_column_and_may_ask_for_the_user() -> None:
     assert forbidden("current_user", OF_DEFAULTS, Columns(())) is None
     assert forbidden("current_date", OF_CHECKS, Columns(())) is None
     assert forbidden("current_user", OF_CHECKS, Columns(())) == "current_user"
+
+
+def test_a_session_may_read_names_otherwise() -> None:
+    reserved, patterns = Reading(reserved=True), Reading(patterns=True)
+    assert forbidden("user = b", OF_CHECKS, Columns(["user", "b"])) is None
+    assert forbidden("user = b", OF_CHECKS, Columns(["user", "b"], reserved)) == "user"
+    assert forbidden("`user` = b", OF_CHECKS, Columns(["user", "b"], reserved)) is None
+    assert forbidden("struct(`.*`)", OF_ROWS, Columns([".*"])) is None
+    assert forbidden("struct(`.*`)", OF_ROWS, Columns([".*"], patterns)) == "`.*`"
+
+
+@pytest.mark.parametrize(
+    ("column", "text"), [("i\u0307", "`\u0130`"), ("\u2c5f", "`\u2c2f`"), ("\ua7c1", "`\ua7c0`"), ("\u00e4", "`\u00c4`")]
+)
+def test_letters_beyond_ascii_are_told_apart_by_case(column: str, text: str) -> None:
+    assert forbidden(text, OF_ROWS, Columns([column])) == text
+    assert forbidden(f"`{column}`", OF_ROWS, Columns([column])) is None
+    assert forbidden("`GR\u00f6\u00dfE` > 1", OF_ROWS, Columns(["gr\u00f6\u00dfe"])) is None
+
+
+def test_functions_that_ask_elsewhere_are_none() -> None:
+    assert forbidden("xpath_string(a, 'x')", OF_DEFAULTS) == "xpath_string"
+    assert forbidden("xpath(a, 'x')", OF_DEFAULTS) == "xpath"
+
+
+def test_a_version_of_spark_has_its_own_functions() -> None:
+    assert {"vector_norm", "localtime", "quote"} <= lacking("4.0.5") & OF_DEFAULTS
+    assert lacking("4.1.0") == lacking("3.5.7") == lacking("4.0.0")
+    assert "vector_norm" not in lacking("4.2.0") >= {"localtime", "unix_nanos"}
+    assert lacking("4.3.0") == lacking("5.0.0-preview1") == frozenset()
+    assert lacking("4.0.0") <= OF_DEFAULTS

@@ -9,47 +9,61 @@ Source: Spark's grammar, `expression`, `primaryExpression`. Must not know sessio
 
 from __future__ import annotations
 
+import re
+import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from deltamerge.spark.sql.allowed.keywords import (
+    ALONE,
+    AMBIGUOUS,
+    BEHIND_COLUMNS,
+    CASTS,
+    CLOSED_BY,
+    CONSTANTS,
+    INTERVAL_UNITS,
+    LITERALS,
+    NEED_UNITS,
+    NO_FUNCTIONS,
+    OF_CASE,
+    OPERATORS,
+    PATTERNS,
+    PREFIXES,
+    QUANTIFIERS,
+    SIDES,
+    TAKE_UNITS,
+    UNITS,
+)
+from deltamerge.spark.sql.allowed.pairs import cases, partners
 from deltamerge.spark.sql.lexer import Kind, Token, is_name
 
-# Signs that no expression begins with: the word before one is a column.
-_BEHIND = ") , . [ ] = == <=> <> != < <= > >= / % & | ^ || << >> >>> -> ::"
-BEHIND_COLUMNS = frozenset(_BEHIND.split())
-# Between two values.
-_NEVER_CALLED = frozenset({"ESCAPE", "THEN", "ELSE", "FROM", "FOR", "PLACING"})
-_SIGNS = "= == <=> <> != !< !> < <= > >= + - * / % & | ^ || << >> >>>"
-_OPERATORS = _NEVER_CALLED | {*_SIGNS.split(), "AND", "OR", "DIV", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "WHEN"}
-_PREFIXES = frozenset({"+", "-", "~", "!", "NOT", "CASE"})
-_CONSTANTS = frozenset({"NULL", "TRUE", "FALSE"})
-_LITERAL_WORDS = "DATE TIME TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ X"
-_LITERALS = frozenset(_LITERAL_WORDS.split())  # before a text
-_PARTS = "YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND NANOSECOND"
-_UNITS = frozenset(unit for part in _PARTS.split() for unit in (part, f"{part}S"))
-_UNIT_FUNCTIONS = "DATEADD DATE_ADD DATEDIFF DATE_DIFF TIMEDIFF TIMESTAMPADD TIMESTAMPDIFF"
-_TAKE_UNITS = frozenset(_UNIT_FUNCTIONS.split())
-_SIDES = frozenset({"BOTH", "LEADING", "TRAILING"})
-_CAST_WORDS = "CAST TRY_CAST"
-_CASTS = frozenset(_CAST_WORDS.split())
-_CLOSED_BY = {"(": ")", "[": "]"}
+_PLAIN = re.compile(r"\w+", re.ASCII)
+_FOLDED = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a session reads names: whether they differ by case, are between double quotes, too, may be patterns between backquotes,
+    and whether a reserved keyword is never a column.
+    """
+
+    case_sensitive: bool = False
+    double_quotes: bool = False
+    patterns: bool = False
+    reserved: bool = False
 
 
 class Columns:
-    """The columns of a row, by name.
+    """The columns of a row, by name. Letters beyond ASCII differ by case: Java and Python have different pairs of these."""
 
-    `case_sensitive` says that names differ by case, `quotes` that what is between double quotes is a name, not a text.
-    """
-
-    def __init__(self, names: Iterable[str], case_sensitive: bool = False, quotes: bool = False) -> None:
-        self.case_sensitive = case_sensitive
-        self.quotes = quotes
+    def __init__(self, names: Iterable[str], reading: Reading = Reading()) -> None:
+        self.reading = reading
         self._names = frozenset(map(self.folded, names))
 
     def folded(self, name: str) -> str:
         """A name as it is compared."""
-        return name if self.case_sensitive else name.lower()
+        return name if self.reading.case_sensitive else name.translate(_FOLDED)
 
     def __contains__(self, name: str) -> bool:
         return self.folded(name) in self._names
@@ -57,11 +71,14 @@ class Columns:
 
 @dataclass(slots=True)
 class _Open:
-    """A parenthesis or bracket that is open: what closes it, the word before it, the variables that a lambda in it defines."""
+    """A parenthesis or bracket that is open: what closes it, the word before it, the variables that a lambda in it defines, and
+    how many BETWEEN wait for their AND.
+    """
 
     closed_by: str
     word: str = ""
     variables: list[str] = field(default_factory=list)
+    between: int = 0
 
 
 def strange_name(tokens: Sequence[Token], columns: Columns, words: Collection[str]) -> str | None:
@@ -79,31 +96,37 @@ class _Reader:
         self._tokens = tokens
         self._columns = columns
         self._words = words
-        self._partners = _partners(tokens)
+        self._partners, self._unclosed = partners(tokens)
+        self._cases = cases(tokens)
         self._at = 0
         self._open = [_Open("")]
         self._variables = Counter[str]()
         self._has_value = False
+        self._may_be_condition = True
 
     def strange(self) -> str | None:
+        if self._unclosed:
+            return self._tokens[self._unclosed[0]].text
         while self._at < len(self._tokens):
             place = self._at
             if not (self._behind_value() if self._has_value else self._value()):
                 return self._chain(place)
-        return None
+        return None if self._has_value or not self._tokens else self._tokens[-1].text
 
     def _value(self) -> bool:
         """Whether what stands at the place may begin a value."""
         token, word = self._tokens[self._at], self._word(0)
+        if word == "NOT" and self._may_be_condition and self._word(1) in AMBIGUOUS:
+            return False
         if self._is_name(token):
-            return self._lambda_of_one() or self._named_argument() or self._call() or self._keyword(word) or self._name()
+            return self._lambda_of_one() or self._named_argument() or self._keyword(word) or self._call() or self._name()
         if token.kind is not Kind.SIGN:
             return self._pass(1, has_value=True)
         if word == "(":
             return self._lambda_of_several() or self._enter("(", "")
         if word == ")" and self._tokens[self._at - 1].text == "(":
             return self._leave(")")
-        return word in _PREFIXES and self._pass(1)
+        return word in PREFIXES and self._pass(1, begins=word == "!" and self._may_be_condition)
 
     def _behind_value(self) -> bool:
         """Whether what stands at the place may stand behind a value."""
@@ -112,11 +135,11 @@ class _Reader:
             return self._leave(word)
         if word == ",":
             self._forget()
-            return self._pass(1)
+            return self._pass(1, begins=True)
         if word == "[":
             return self._enter("[", "")
         if word == "AS":
-            return self._type() if self._open[-1].word in _CASTS else self._alias(1)
+            return self._type() if self._open[-1].word in CASTS else self._alias(1)
         if word == "::":
             return self._short_cast()
         if word in (".", ":", "COLLATE"):
@@ -124,11 +147,21 @@ class _Reader:
             return (is_path and self._pass(1, has_value=True)) or (self._has_name(1) and self._pass(2, has_value=True))
         if word == "IS":
             return self._is()
-        if word in ("NOT", "END"):
-            return self._pass(1, has_value=True)
-        if word in _OPERATORS:
-            return self._pass(1)
+        if word == "NOT":
+            return self._word(1) in PATTERNS | {"IN", "BETWEEN"} and self._pass(1, has_value=True)
+        if word == "END":
+            return self._leave("END")
+        if word in OF_CASE:
+            return self._open[-1].closed_by == "END" and self._pass(1, begins=True)
+        if word in OPERATORS:
+            return self._operator(word)
         return self._second_text() or (self._open[-1].word == "STRUCT" and self._alias(0))
+
+    def _operator(self, word: str) -> bool:
+        """AND ends a BETWEEN of the same parentheses that has none yet: behind it stands no condition."""
+        ends_between = word == "AND" and self._open[-1].between > 0
+        self._open[-1].between += (word == "BETWEEN") - ends_between
+        return self._pass(1, begins=word in ("AND", "OR") and not ends_between)
 
     def _word(self, ahead: int) -> str:
         """The keyword or sign so many tokens ahead, in upper case; '' for names in quotes, values, and beyond the end."""
@@ -144,20 +177,23 @@ class _Reader:
         return at < len(self._tokens) and self._tokens[at].kind is Kind.STRING and not self._is_name(self._tokens[at])
 
     def _is_name(self, token: Token) -> bool:
-        return is_name(token) or (self._columns.quotes and token.text.startswith('"'))
+        return is_name(token) or (self._columns.reading.double_quotes and token.text.startswith('"'))
 
-    def _pass(self, count: int, has_value: bool = False) -> bool:
+    def _pass(self, count: int, has_value: bool = False, begins: bool = False) -> bool:
+        """Go on behind so many tokens: behind a value, or where one is expected; `begins` says that it may be a condition."""
         self._at += count
         self._has_value = has_value
+        self._may_be_condition = begins
         return True
 
     def _enter(self, opener: str, word: str) -> bool:
-        self._open.append(_Open(_CLOSED_BY[opener], word))
-        return self._pass(1)
+        self._open.append(_Open(CLOSED_BY[opener], word))
+        return self._pass(1, begins=opener != "[")
 
     def _leave(self, closer: str) -> bool:
         self._forget()
-        return self._open.pop().closed_by == closer and self._pass(1, has_value=True)
+        opened = self._open.pop()
+        return opened.closed_by == closer and opened.word not in CASTS and self._pass(1, has_value=True)
 
     def _define(self, variables: Iterable[Token]) -> None:
         """Variables of a lambda, up to the next comma or the end of what is open."""
@@ -175,7 +211,7 @@ class _Reader:
         if self._word(1) != "->":
             return False
         self._define([self._tokens[self._at]])
-        return self._pass(2)
+        return self._pass(2, begins=True)
 
     def _lambda_of_several(self) -> bool:
         """`(x, y) -> ..`."""
@@ -185,52 +221,62 @@ class _Reader:
         if not all(self._is_name(self._tokens[n]) for n in range(self._at + 1, end, 2)):
             return False
         self._define([self._tokens[n] for n in range(self._at + 1, end, 2)])
-        return self._pass(end + 2 - self._at)
+        return self._pass(end + 2 - self._at, begins=True)
 
     def _named_argument(self) -> bool:
         """`name => ..`."""
-        return self._word(1) == "=>" and self._pass(2)
+        return self._word(1) == "=>" and self._open[-1].word not in QUANTIFIERS and self._pass(2, begins=True)
 
     def _call(self) -> bool:
         """A function, or a keyword, and the parenthesis that opens its arguments; whether it may be called is said elsewhere."""
         last = self._last_of_name()
         if last + 1 >= len(self._tokens) or self._tokens[last + 1].text != "(":
             return False
-        word = self._tokens[last].upper
-        if word in _NEVER_CALLED:
+        word, before = self._tokens[last].upper, self._tokens[last - 1].upper if last else ""
+        if word in NO_FUNCTIONS or (word in QUANTIFIERS and before not in PATTERNS):
             return False
-        end = self._partners.get(last + 1, len(self._tokens))
+        begin, end = last + 2, self._partners[last + 1]
+        takes_unit = word in TAKE_UNITS and self._takes_unit(begin, end)
+        if word in NEED_UNITS and not takes_unit:
+            return False
         self._at = last + 1
         self._enter("(", word)
-        if (
-            (word == "EXTRACT" and self._has_name(0) and self._word(1) == "FROM")
-            or (word == "TRIM" and self._word(0) in _SIDES and self._word(1) == "FROM")
-            or (word in _TAKE_UNITS and self._word(0) in _UNITS and self._word(1) == "," and self._has_three(end))
-        ):
+        if takes_unit or (word == "EXTRACT" and self._has_name(0) and self._word(1) == "FROM"):
             return self._pass(2)
-        if word == "TRIM" and self._word(0) in _SIDES and self._word(1) not in BEHIND_COLUMNS:
-            return self._pass(1)
+        if word == "TRIM" and self._word(0) in SIDES and self._count("FROM", begin, end):
+            return self._pass(1 + (self._word(1) == "FROM"))
         return True
 
-    def _has_three(self, end: int) -> bool:
-        """Whether three arguments follow up to a parenthesis, of which the first is a unit."""
-        commas, at = 0, self._at
+    def _takes_unit(self, begin: int, end: int) -> bool:
+        """Whether three arguments stand between two places, of which the first is a unit. Types, too, have commas."""
+        words = [token.upper for token in self._tokens[begin : begin + 2]]
+        if len(words) < 2 or words[0] not in UNITS or words[1] != ",":
+            return False
+        return not self._count("::", begin, end) and self._count(",", begin, end) == 2
+
+    def _count(self, word: str, begin: int, end: int) -> int:
+        """How often a keyword or sign stands between two places, outside of inner parentheses."""
+        count, at = 0, begin
         while at < end:
-            commas += self._tokens[at].text == ","
+            count += self._tokens[at].upper == word
             at = self._partners.get(at, at) + 1
-        return commas == 2
+        return count
 
     def _keyword(self, word: str) -> bool:
         """A literal, or the beginning of an expression; a column may have such a word for a name, too."""
-        if word in _LITERALS and self._is_text(1):
+        if word in LITERALS and self._is_text(1):
             return self._pass(2, has_value=True)
         if word == "INTERVAL" and self._interval():
             return True
-        if word in _CONSTANTS:
-            return self._pass(1, has_value=True)
-        if word in _PREFIXES and self._at + 1 < len(self._tokens) and self._tokens[self._at + 1].text not in BEHIND_COLUMNS:
-            return self._pass(2 if (word, self._word(1)) == ("CASE", "WHEN") else 1)
-        return word.lower() in self._words and self._pass(1, has_value=True)
+        if word in CONSTANTS:
+            return self._word(1) != "(" and self._pass(1, has_value=True)
+        if word == "CASE":
+            return self._at in self._cases and self._enter("CASE", "") and self._pass(int(self._word(0) == "WHEN"), begins=True)
+        if word == "NOT":
+            following = self._word(1)
+            is_name = self._at + 1 == len(self._tokens) or following in BEHIND_COLUMNS or following in OPERATORS - PREFIXES
+            return self._may_be_condition and not is_name and self._pass(1, begins=True)
+        return word.lower() in self._words and self._word(1) != "(" and self._pass(1, has_value=True)
 
     def _interval(self) -> bool:
         """`INTERVAL '1' DAY`, `INTERVAL -1 DAY 2 HOURS`, `INTERVAL '1-2' YEAR TO MONTH`."""
@@ -242,20 +288,26 @@ class _Reader:
         return self._pass(at - self._at, has_value=True)
 
     def _behind_amount(self, at: int) -> int | None:
-        """The place behind an amount and its unit, or units; None where none stands."""
+        """The place behind an amount and its unit, or units; None where none stands. A text alone needs none."""
         ahead = at - self._at
-        ahead += self._word(ahead) in ("+", "-")
-        place = self._at + ahead
+        has_sign = self._word(ahead) in ("+", "-")
+        place = self._at + ahead + has_sign
+        ahead += has_sign
         if place >= len(self._tokens) or not (self._tokens[place].kind is Kind.NUMBER or self._is_text(ahead)):
             return None
-        if self._word(ahead + 1) not in _UNITS:
-            return place + 1 if at == self._at + 1 else None
-        both = self._word(ahead + 2) == "TO" and self._word(ahead + 3) in _UNITS
+        if self._word(ahead + 1) not in INTERVAL_UNITS:
+            return place + 1 if at == self._at + 1 and not has_sign and self._is_text(ahead) else None
+        both = self._word(ahead + 2) == "TO" and self._word(ahead + 3) in INTERVAL_UNITS
         return place + (4 if both else 2)
 
     def _name(self) -> bool:
         """A column of the row, or a variable of a lambda around, with the names of fields behind it."""
-        name = self._tokens[self._at].name
+        token, reading = self._tokens[self._at], self._columns.reading
+        name = token.name
+        if reading.reserved and token.kind is Kind.WORD and name.lower() in ALONE:
+            return False
+        if reading.patterns and token.kind is Kind.NAME and not _PLAIN.fullmatch(name):
+            return False
         if name not in self._columns and not self._variables[self._columns.folded(name)]:
             return False
         return self._pass(self._last_of_name() + 1 - self._at, has_value=True)
@@ -275,6 +327,7 @@ class _Reader:
 
     def _type(self) -> bool:
         """`AS` and the type of a cast, up to its end."""
+        self._open[-1].word = ""
         self._at += 1
         while self._at < len(self._tokens) and self._tokens[self._at].text != ")":
             self._at = self._partners.get(self._at, self._at) + 1
@@ -289,12 +342,16 @@ class _Reader:
         if not self._has_name(1):
             return False
         self._pass(2, has_value=True)
-        if self._word(0) == "(":
-            return self._pass(self._partners.get(self._at, len(self._tokens)) + 1 - self._at, has_value=True)
-        if self._word(-1) == "INTERVAL":
-            both = self._word(1) == "TO" and self._word(2) in _UNITS
-            return self._word(0) in _UNITS and self._pass(3 if both else 1, has_value=True)
-        if self._word(-1) in ("ARRAY", "MAP", "STRUCT") and self._word(0) == "<":
+        type, following = self._word(-1), self._word(0)
+        if following == "(":
+            return self._pass(self._partners[self._at] + 1 - self._at, has_value=True)
+        if type == "INTERVAL" and following in UNITS:
+            return self._pass(3 if self._word(1) == "TO" and self._word(2) in UNITS else 1, has_value=True)
+        if type in ("TIME", "TIMESTAMP") and following in ("WITH", "WITHOUT"):
+            written = [self._word(ahead) for ahead in range(4)]
+            count = 3 if written[:3] == ["WITHOUT", "TIME", "ZONE"] else 4 if written[1:] == ["LOCAL", "TIME", "ZONE"] else 0
+            return count > 0 and self._pass(count, has_value=True)
+        if type in ("ARRAY", "MAP", "STRUCT") and following in ("<", "<>"):
             return self._type_arguments()
         return True
 
@@ -305,27 +362,15 @@ class _Reader:
             self._at += 1
             if depth == 0:
                 return True
-        return True
+        return False
 
     def _is(self) -> bool:
         """`IS [NOT] NULL`, `.. TRUE`, `.. DISTINCT FROM`."""
         ahead = 2 if self._word(1) == "NOT" else 1
-        if self._word(ahead) in _CONSTANTS or self._word(ahead) == "UNKNOWN":
+        if self._word(ahead) in CONSTANTS or self._word(ahead) == "UNKNOWN":
             return self._pass(ahead + 1, has_value=True)
         return (self._word(ahead), self._word(ahead + 1)) == ("DISTINCT", "FROM") and self._pass(ahead + 2)
 
     def _second_text(self) -> bool:
         """A text right behind another: Spark joins them."""
         return self._is_text(0) and self._tokens[self._at - 1].kind is Kind.STRING and self._pass(1, has_value=True)
-
-
-def _partners(tokens: Sequence[Token]) -> dict[int, int]:
-    """The places of parentheses and brackets, each with the place of what closes it."""
-    found: dict[int, int] = {}
-    opened: list[int] = []
-    for n, token in enumerate(tokens):
-        if token.text in ("(", "["):
-            opened.append(n)
-        elif token.text in (")", "]") and opened:
-            found[opened.pop()] = n
-    return found

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import pairwise
 
+from deltamerge.spark.sql.allowed.keywords import ALONE, BEHIND_COLUMNS
+from deltamerge.spark.sql.allowed.operands import Columns, strange_name
 from deltamerge.spark.sql.clock import CLOCKS
 from deltamerge.spark.sql.lexer import Kind, Token, is_name
-from deltamerge.spark.sql.operands import BEHIND_COLUMNS, Columns, strange_name
 from deltamerge.spark.sql.text import tokens_of
 
 # Functions of Spark 4.0 to 4.3 whose value follows from their arguments alone. Neither aggregates nor those that read schemas
-# from files or addresses (from_avro, from_protobuf, from_xml) are among them.
+# from files or addresses (from_avro, from_protobuf, from_xml; xpath, by the DTD that a text names) are among them.
 _NAMES = """
 abs acos acosh add_months aes_decrypt aggregate and array array_append array_compact array_contains array_distinct
 array_except array_insert array_intersect array_join array_max array_min array_position array_prepend array_remove
@@ -41,7 +42,7 @@ shiftright shiftrightunsigned sign signum sin sinh size slice smallint sort_arra
 st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid startswith str_to_map string struct substr substring
 substring_index tan tanh time time_bucket time_diff time_from_micros time_from_millis time_from_seconds time_to_micros
 time_to_millis time_to_seconds time_trunc timestamp timestamp_micros timestamp_millis timestamp_nanos timestamp_seconds
-timestampadd timestampdiff tinyint to_base32 to_binary to_char to_csv to_date to_json to_number to_time to_timestamp
+timediff timestampadd timestampdiff tinyint to_base32 to_binary to_char to_csv to_date to_json to_number to_time to_timestamp
 to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp to_varchar to_variant_object transform transform_keys
 transform_values translate trim trunc try_add try_aes_decrypt try_divide try_element_at try_make_interval
 try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_multiply try_parse_json try_parse_url
@@ -50,8 +51,7 @@ try_variant_array_append try_variant_get try_variant_insert try_variant_set type
 unix_micros unix_millis unix_nanos unix_seconds unix_timestamp upper url_decode url_encode validate_utf8
 variant_array_append variant_delete variant_get variant_insert variant_set variant_strip_nulls vector_avg
 vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum weekday
-weekofyear when width_bucket xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short
-xpath_string xxhash64 year zeroifnull zip_with
+weekofyear when width_bucket xxhash64 year zeroifnull zip_with
 """
 # Keywords and types that may stand before a parenthesis.
 _BEFORE_PARENTHESES = """
@@ -62,8 +62,6 @@ substring then time timestamp timestamp_ltz timestamp_ntz to trailing trim try_c
 _CLOCKS = CLOCKS | {"localtime", "current_timezone"}
 # What a default may ask the session for, besides.
 _OF_SESSION = {"current_catalog", "current_database", "current_schema", "current_user", "session_user", "user", "version"}
-# Those that Spark takes for functions without parentheses.
-_ALONE = frozenset({"current_date", "current_time", "current_timestamp", "current_user", "session_user", "user"})
 _SYNTAX = frozenset(_BEFORE_PARENTHESES.split())
 _OWN_SCHEMAS = ("BUILTIN", "SYSTEM.BUILTIN")
 # What a query begins with. A relation or a name follows the first three, an expression the others.
@@ -73,9 +71,28 @@ _OF_EXPRESSIONS = frozenset({"SELECT", "VALUES"})
 # what it leaves out: the tokens of the text are not those that Spark reads.
 _VARIABLE = "${"
 
+# Of these, and of the clocks, those that came after Spark 4.0, and after Spark 4.2: before it a user may have functions of these
+# names. Source: SHOW FUNCTIONS of 4.0.5, 4.2.0 and 4.3.0.
+_AFTER_4_0 = """
+current_time is_valid_variant make_time quote st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid time time_bucket
+time_diff time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis time_to_seconds time_trunc
+to_time try_to_date try_to_time vector_avg vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm
+vector_normalize vector_sum
+"""
+_AFTER_4_2 = """
+from_base32 hmac jaro_winkler_similarity localtime timestamp_nanos to_base32 try_variant_array_append try_variant_insert
+try_variant_set unix_nanos variant_array_append variant_delete variant_insert variant_set variant_strip_nulls
+"""
 OF_ROWS = frozenset(_NAMES.split())
 OF_CHECKS = OF_ROWS | _CLOCKS
 OF_DEFAULTS = OF_CHECKS | _OF_SESSION
+
+
+def lacking(version: str) -> frozenset[str]:
+    """The names of the lists that are no functions of Spark's in a version, such as `4.0.5`."""
+    release = tuple(int(part) for part in version.split(".")[:2])
+    after = (_AFTER_4_0 if release < (4, 2) else "") + (_AFTER_4_2 if release < (4, 3) else "")
+    return frozenset(after.split())
 
 
 def forbidden(text: str, allowed: Collection[str], columns: Columns | None = None) -> str | None:
@@ -98,7 +115,7 @@ def forbidden(text: str, allowed: Collection[str], columns: Columns | None = Non
             name = _called(tokens, n)
             if not _is_allowed(name, token.kind is not Kind.WORD, allowed):
                 return name
-    return None if columns is None else strange_name(tokens, columns, _ALONE.intersection(allowed))
+    return None if columns is None else strange_name(tokens, columns, ALONE.intersection(allowed))
 
 
 def _begins_query(token: Token, following: Token) -> bool:

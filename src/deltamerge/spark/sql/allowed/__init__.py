@@ -1,0 +1,1 @@
+"""What SQL that a table carries may use."""
