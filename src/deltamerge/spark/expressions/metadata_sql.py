@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from deltamerge.errors import AnalysisError
 from deltamerge.protocol.schema.types import StructType
@@ -58,7 +59,13 @@ def columns_of(spark: Session, names: Iterable[str]) -> Columns:
 
 def unfit(spark: Session, text: str, allowed: frozenset[str], columns: Columns | None = None) -> str | None:
     """What SQL text of a table's metadata uses that it may not, as `forbidden` says it for the session's version of Spark."""
-    return forbidden(text, allowed - lacking(spark.version), columns)
+    return forbidden(text, allowed - _lacking(spark), columns)
+
+
+@lru_cache(maxsize=8)
+def _lacking(spark: Session) -> frozenset[str]:
+    """The functions that the session's Spark does not have. On Connect its version is a request."""
+    return lacking(spark.version)
 
 
 def _check(spark: Session, place: str, text: str, allowed: frozenset[str], columns: Columns | None = None) -> None:

@@ -14,9 +14,18 @@ from deltamerge.spark.expressions.metadata_sql import check_metadata_sql
 LONG = PrimitiveType("long")
 
 
+class Session:
+    """A session with some settings."""
+
+    version = "4.3.0"
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.conf = SimpleNamespace(get=settings.get)
+
+
 def check(field: dict[str, str] | None = None, settings: dict[str, str] | None = None, **checks: str) -> None:
     """Check a table with the columns a, b, which is generated, and c, whose field has this metadata."""
-    session: Any = SimpleNamespace(version="4.3.0", conf=SimpleNamespace(get=(settings or {}).get))
+    session: Any = Session(settings or {})
     generated = StructField("b", LONG, metadata={"delta.generationExpression": "a + 1"})
     schema = StructType((StructField("a", LONG), generated, StructField("c", LONG, metadata=field or {})))
     check_metadata_sql(session, schema, {f"delta.constraints.{name}": text for name, text in checks.items()})
