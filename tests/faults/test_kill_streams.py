@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def test_kills_of_queries(tmp_path: Path) -> None:
         write_deltalake(tmp_path / "commits", pa.table({"id": IDS}), mode="append")
     moments = random.Random(22)
     for number in range(KILLS):
+        begin_anew(tmp_path)
         call = 0 if number % 2 else round(MOST_CALLS * (number + 1) / KILLS)
         with Child("tests.faults.streaming", tmp_path, call, folder=tmp_path / "child") as child:
             if not call:
@@ -37,6 +39,7 @@ def test_kills_of_queries(tmp_path: Path) -> None:
                 time.sleep(moments.uniform(0, 1.5))
                 child.kill()
             assert not any("done" in line for line in child.rest())
+    begin_anew(tmp_path)
     with Child("tests.faults.streaming", tmp_path, 0, folder=tmp_path / "child") as child:
         *_, said = child.rest()
         assert "done" in said, said
@@ -46,6 +49,13 @@ def test_kills_of_queries(tmp_path: Path) -> None:
     check_appended(tmp_path / "appended")
     if not IS_OLDER:
         check_appended(tmp_path / "sink")
+
+
+def begin_anew(root: Path) -> None:
+    """Empty each checkpoint that holds the beginning of its first file alone: Spark 4.3 refuses to go on from there."""
+    for offsets in root.glob("*/offsets"):
+        if all(path.name.startswith(".") for path in offsets.iterdir()):
+            shutil.rmtree(offsets)
 
 
 def check_appended(path: Path) -> None:
