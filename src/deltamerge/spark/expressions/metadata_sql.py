@@ -22,7 +22,8 @@ def check_metadata_sql(spark: Session, schema: StructType, configuration: Mappin
     """
     constraints = constraints_of(schema, configuration)
     if constraints:
-        every, given = columns_of(spark, schema.names), columns_of(spark, given_names(schema))
+        every = columns_of(spark, schema.names)
+        given = Columns(given_names(schema), every.reading)
         for check in constraints.checks:
             _check(spark, f"CHECK constraint {check.name}", check.text, OF_CHECKS)
             other = unfit(spark, check.text, OF_CHECKS, every)
