@@ -21,22 +21,26 @@ DOCS   = .venv/docs
 DBT    = .venv/dbt
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all slow lint client cluster dbt azure oracle oracle-merges oracle-tables histories soak fuzz mutants bench bench-report bench-log docs sbom minimal clean java
+.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all slow lint client cluster dbt azure oracle oracle-merges oracle-tables histories soak fuzz mutants bench bench-report bench-log docs sbom audit minimal clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
 
+# Two parts at a time, unless --jobs says something else.
+TWO = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,--jobs=2) $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
+
 # In the order in which two at a time end soonest.
 # PySpark 3.5 is supported as classic Spark only.
 CONNECTED = $(if $(filter 3.5,$(SPARK)),,test-connect)
-test: test-classic $(CONNECTED) test-units test-cases test-install test-apart test-store
+test: java $(READY)
+	@$(MAKE) --no-print-directory $(TWO) test-classic $(CONNECTED) test-units test-cases test-install test-apart test-store
 
 test-all: export DELTAMERGE_TEST_ALL = 1
 test-all: test
 
 # Finds the tests that take more than a second: each of their variants runs on one day in four, or in six.
 slow: $(READY)
-	DELTAMERGE_TEST_SLOW=1 PYTEST_ADDOPTS=--durations=0 $(MAKE) test > .venv/durations
+	DELTAMERGE_TEST_SLOW=1 PYTEST_ADDOPTS=--durations=0 $(MAKE) --jobs=1 test > .venv/durations
 	$(BIN)/python -m tests.slow < .venv/durations
 
 test-classic: java $(READY)
@@ -90,7 +94,8 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-oracle: oracle-merges oracle-tables
+oracle: java $(ORACLE)/.ready
+	@$(MAKE) --no-print-directory $(TWO) oracle-merges oracle-tables
 
 oracle-merges: java $(ORACLE)/.ready
 	$(ORACLE)/bin/python -m pytest $(MERGES) -p no:cacheprovider
@@ -182,6 +187,14 @@ sbom: pyproject.toml constraints.txt
 	mkdir -p dist
 	.venv/sbom-tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/deltamerge.cdx.json .venv/sbom/bin/python
+
+# Known vulnerabilities of what is pinned; asks the service that pip-audit asks, or the one that AUDIT names.
+audit: constraints.txt
+	rm -rf .venv/audit && $(PYTHON) -m venv .venv/audit
+	.venv/audit/bin/python $(PIP) pip-audit
+	echo "pyspark==$(PYSPARK)" > .venv/audit/pyspark.txt
+	.venv/audit/bin/pip-audit --strict --no-deps --disable-pip $(AUDIT) -r constraints.txt -r .venv/audit/pyspark.txt
+	.venv/audit/bin/pip-audit --strict --no-deps --disable-pip $(AUDIT) -r integrations/dbt/constraints.txt
 
 # The hashes of all files of what constraints.txt pins, for whoever changes it.
 hashes: pyproject.toml constraints.txt

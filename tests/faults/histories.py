@@ -56,6 +56,8 @@ WRITES = st.builds(serial.append, ids, parts, values) | st.builds(serial.overwri
 class Held:
     """A statement that runs until its commit, waits, and goes on when it is told to."""
 
+    writer = ""  # before the names of what is counted
+
     def __init__(self, run: Callable[[], object], step: Step, read: int) -> None:
         self.step, self.read = step, read
         self.error: BaseException | None = None
@@ -63,7 +65,11 @@ class Held:
         self._thread = threading.Thread(target=self._run, args=[run], daemon=True)
         HELD[self._thread] = self
         self._thread.start()
-        assert self._waits.wait(_SECONDS), step.text
+        assert self.is_held(_SECONDS), step.text
+
+    def is_held(self, seconds: float) -> bool:
+        """Whether it waits, or has ended, before some seconds are over."""
+        return self._waits.wait(seconds)
 
     def finish(self) -> None:
         """Let it commit, or fail."""
@@ -71,6 +77,12 @@ class Held:
         self._thread.join(_SECONDS)
         assert not self._thread.is_alive(), self.step.text
         HELD.pop(self._thread, None)
+
+    def may_fail(self, table: Serial) -> bool:
+        """Whether its error is one that it may end with: a conflict with a commit that can stand in its way."""
+        gone = self.step.restores is not None and isinstance(self.error, DeltaMergeError)
+        is_conflict = isinstance(self.error, ConcurrentModificationError) or gone
+        return is_conflict and not table.must_succeed(self.step, self.read)
 
     def hold(self) -> None:
         """Wait, the first time only: what loses a race tries again at once."""
@@ -188,29 +200,31 @@ class Histories(RuleBasedStateMachine):
         return 8 * self.rules < self.commits
 
     def begin(self, step: Step) -> None:
-        """Let a statement read, and hold it; where too many are open, one ends before."""
-        if len(self.open) >= _MOST_OPEN:
-            self.finish(self.open.pop(0))
+        """Let a statement read, and hold it."""
+        self.make_room()
         self.rules += step.rules
         text = step.text.format(table=f"delta.`{self.path}`")
         self.open.append(Held(lambda: deltamerge.sql(self.spark, text), step, self.commits))
+
+    def make_room(self) -> None:
+        """Let one of the open statements end if there are too many."""
+        if len(self.open) >= _MOST_OPEN:
+            self.finish(self.open.pop(0))
 
     def finish(self, held: Held) -> None:
         """Let a statement commit, and see that it did what a serial run does, or that a conflict stood in its way."""
         before, step = self.version(), held.step
         held.finish()
         made = self.version() - before
-        kind = step.text.split()[0]
+        kind = held.writer + step.text.split()[0]
         if held.error is not None:
             assert made == 0, step.text
             self.counts[f"{kind} conflicts"] += 1
-            gone = step.restores is not None and isinstance(held.error, DeltaMergeError)
-            assert isinstance(held.error, ConcurrentModificationError) or gone, (step.text, held.error)
-            assert not self.serial.must_succeed(step, held.read), (step.text, held.error)
+            assert held.may_fail(self.serial), (step.text, held.error)
         elif made:
             assert made == 1, step.text
             self.counts[f"{kind} commits"] += 1
-            self.serial.commit(step, self.read_version())
+            self.serial.commit(step, self.read_version(before))
         else:
             self.counts[f"{kind} without a change"] += 1
             assert serial.bag(step.apply(self.serial.versions[held.read])) == serial.bag(self.serial.versions[held.read])
@@ -232,11 +246,14 @@ class Histories(RuleBasedStateMachine):
         """The newest version."""
         return max(int(path.stem) for path in (self.path / "_delta_log").glob("0*.json") if path.stem.isdigit())
 
-    def read_version(self) -> int:
-        """The version that the newest commit was made of: a statement begins anew where OPTIMIZE has moved its rows."""
+    def read_version(self, before: int) -> int:
+        """The version that the newest commit was made of: a statement begins anew where OPTIMIZE has moved its rows.
+
+        `before` is the one where the commit does not say it, as appends of delta-rs.
+        """
         text = (self.path / "_delta_log" / f"{self.version():020d}.json").read_text()
         (info,) = (action["commitInfo"] for action in map(json.loads, text.splitlines()) if "commitInfo" in action)
-        return int(info["readVersion"])
+        return int(info.get("readVersion", before))
 
     def rows(self) -> Counter[tuple[int, int, int]]:
         """The rows of the newest version, read file by file."""
