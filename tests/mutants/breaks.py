@@ -8,6 +8,7 @@ from tests.mutants.log import LOG
 from tests.mutants.pages import PAGES
 from tests.mutants.sql import SQL
 from tests.mutants.storage import STORAGE
+from tests.mutants.told import TOLD
 from tests.mutants.workers import WORKERS
 
-BREAKS = (*COMMIT, *JOINS, *LOG, *PAGES, *SQL, *STORAGE, *WORKERS)
+BREAKS = (*COMMIT, *JOINS, *LOG, *PAGES, *SQL, *STORAGE, *TOLD, *WORKERS)
