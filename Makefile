@@ -33,12 +33,12 @@ TWO = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,--jobs=2) $(if $(filter outp
 # PySpark 3.5 is supported as classic Spark only.
 CONNECTED = $(if $(filter 3.5,$(SPARK)),,test-connect)
 test: java $(READY)
-	@$(MAKE) --no-print-directory $(TWO) test-classic $(CONNECTED) test-units test-cases test-install test-apart test-store
+	@$(MAKE) --no-print-directory $(TWO) test-classic $(CONNECTED) test-units test-apart test-install test-cases test-store
 
 test-all: export DELTAMERGE_TEST_ALL = 1
 test-all: test
 
-# Finds the tests that take more than a second: each of their variants runs on one day in four, or in six.
+# Finds the tests that take longer than others (tests/slow.py): each of their variants runs on one day in six.
 slow: $(READY)
 	DELTAMERGE_TEST_SLOW=1 PYTEST_ADDOPTS=--durations=0 $(MAKE) --jobs=1 test > .venv/durations
 	$(BIN)/python -m tests.slow < .venv/durations

@@ -18,7 +18,7 @@ from deltamerge.errors import DeltaMergeError
 from tests.java import QUICK_JAVA, SMALL
 from tests.old_arrow import IS_OLD, is_lacking, lacking
 from tests.older import IS_OLDER, NEWER, UNREADABLE, install
-from tests.sampling import ORACLE_SETTINGS, SLOW, due, half, place, quarter, single, today, todays
+from tests.sampling import ORACLE_SETTINGS, SLOW, SLOW_DAYS, due, half, place, quarter, single, today, todays
 
 pytest_plugins = ["tests.stores.fixtures"]
 
@@ -120,7 +120,7 @@ def _sample(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item
         items = [item for item in items if (item in on_connect) is asked or item.get_closest_marker("connect")]
         return todays(single(items), today(), _slow(config))
     items = due(single(items), today(), _slow(config))
-    return half(items, today() // 4) if _slow(config) else items
+    return half(items, today() // SLOW_DAYS) if _slow(config) else items
 
 
 def _slow(config: pytest.Config) -> frozenset[str]:

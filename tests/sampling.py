@@ -1,6 +1,6 @@
 """Which of the tests run unless all are asked for: each once, in one setting, on classic Spark or on Spark Connect.
 
-Of those with other variants half or a third of them, on the next days the others. Of slow tests' variants a quarter or a sixth.
+Of those with other variants half or a third of them, on the next days the others. Of slow tests' variants a sixth.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
-# The tests that take more than a second, as tests/slow.py finds them: folder, file and name.
+# The tests that take longer than others, as tests/slow.py finds them: folder, file and name.
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").split())
+
+# On how many days all of their variants run once.
+SLOW_DAYS = 6
 
 # Parameters that repeat a test in another setting; the others make a test of their own.
 SETTINGS = frozenset(
@@ -42,23 +45,23 @@ def quarter(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 def todays(items: Sequence[pytest.Item], day: int, slow: frozenset[str] = frozenset()) -> list[pytest.Item]:
     """Of each test with more than four variants every third one, of one with three or four every other one, those left out on the
-    days after, in the order given. Of those that are `slow` every sixth and every fourth one.
+    days after, in the order given. Of those that are `slow` every sixth one.
     """
 
     def days(name: str, variants: int) -> int:
         if name in slow:
-            return 6 if variants > 4 else 4
+            return SLOW_DAYS
         return 3 if variants > 4 else 2 if variants > 2 else 1
 
     return _rotated(items, day, days)
 
 
 def due(items: Sequence[pytest.Item], day: int, slow: frozenset[str] = frozenset()) -> list[pytest.Item]:
-    """All tests; where some are `slow` a quarter of their variants, and every other case, in the order given."""
+    """All tests; where some are `slow` a sixth of their variants, and every other case, in the order given."""
 
     def days(name: str, variants: int) -> int:
         if name in slow:
-            return 4
+            return SLOW_DAYS
         return 2 if slow and name.startswith("cases/") and variants > 4 else 1
 
     return _rotated(items, day, days)

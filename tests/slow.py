@@ -1,4 +1,4 @@
-"""Finds the tests that take more than a second in what pytest prints with `--durations=0`, as `make slow` does."""
+"""Finds the tests that take longer than others in what pytest prints with `--durations=0`, as `make slow` does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 _LINE = re.compile(r"^([\d.]+)s (setup|call|teardown)\s+tests/(?:\S+/)?(\w+/\w+\.py)(?:::\w+)*::(\w+)")
-_SECONDS = 1.0
+_SECONDS = 0.8
+_ALL_SECONDS = 20.0
 # What any change may break.
 _ALWAYS = (
     "faults/test_histories.py",
@@ -17,17 +18,18 @@ _ALWAYS = (
     "plan/test_choose.py",
     "unit/test_docs.py",
     "unit/test_import.py",
+    "cases/test_cases.py",
 )
 
 
 def slow(lines: list[str]) -> list[str]:
-    """The tests whose variants take longer than a second each in the mean: folder, file and name."""
+    """The tests whose variants take longer than that each in the mean, or very long all together: folder, file and name."""
     seconds, calls = Counter[str](), Counter[str]()
     for taken, step, file, name in (found.groups() for found in map(_LINE.match, lines) if found):
         test = f"{file}::{name}"
         seconds[test] += float(taken)  # type: ignore[assignment]
         calls[test] += step == "call"
-    found = (test for test, total in seconds.items() if total > _SECONDS * max(calls[test], 1))
+    found = (test for test, total in seconds.items() if total > min(_SECONDS * max(calls[test], 1), _ALL_SECONDS))
     return sorted(test for test in found if not test.startswith(_ALWAYS))
 
 
