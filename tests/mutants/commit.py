@@ -85,15 +85,15 @@ COMMIT = (
     Break(
         "a taken name is taken for one's own",
         "log/commit/transaction.py",
-        'found.info.get("txnId") == txn_id else None',
-        'found.info.get("txnId") else None',
+        'found.info.get("txnId") != txn_id:',
+        'not found.info.get("txnId"):',
         "log/commit/test_transaction.py log/commit/test_unknown_state.py",
     ),
     Break(
         "a taken name is never one's own",
         "log/commit/transaction.py",
-        'found.info.get("txnId") == txn_id else None',
-        "found is None else None",
+        'if found is None or found.info.get("txnId") != txn_id:',
+        "if True:",
         "log/commit/test_attempt.py",
     ),
     Break(

@@ -111,4 +111,11 @@ JOINS = (
         "known.keys - keys.keys()",
         JOIN_TESTS,
     ),
+    Break(
+        "files that a winner does not name lose their ids",
+        "log/commit/row_ids.py",
+        "return action if ids is None else replace(action, base_row_id=ids[0], default_row_commit_version=ids[1])",
+        "return replace(action, base_row_id=ids and ids[0], default_row_commit_version=ids and ids[1])",
+        JOIN_TESTS,
+    ),
 )

@@ -133,4 +133,25 @@ STORAGE = (
         "'.'",
         "storage/test_local_killed.py",
     ),
+    Break(
+        "the folder of sidecars is not synced",
+        "log/commit/checkpoint_write.py",
+        "    store.sync([SIDECARS])",
+        "    store.sync([])",
+        "log/commit/test_checkpoint_write.py",
+    ),
+    Break(
+        "the folder of a commit that was found is not synced",
+        "log/commit/transaction.py",
+        "    _keep_folders(store, name, above=current.version < 0)\n",
+        "",
+        "log/commit/test_transaction.py",
+    ),
+    Break(
+        "the folders of a source's files are not synced",
+        "worker/write/existing.py",
+        "for task in spec.bins[number]), folders=True)",
+        "for task in spec.bins[number]))",
+        "worker/write/test_existing.py",
+    ),
 )

@@ -71,7 +71,7 @@ WORKERS = (
     Break(
         "files of which a table is made are not synced",
         "worker/write/existing.py",
-        "    spec.store.sync(task.name for task in spec.bins[number])\n",
+        "    spec.store.sync((task.name for task in spec.bins[number]), folders=True)\n",
         "",
         "worker/write/test_existing.py",
     ),

@@ -374,6 +374,15 @@ def test_a_walk_tells_all_files_and_folders_but_hidden_ones(tmp_path: Path, stor
     assert list(LocalStore(str(tmp_path / "nothing")).walk(lambda _: False)) == [Listing()]
 
 
+def test_a_walk_does_not_follow_links_to_folders(tmp_path: Path, store: LocalStore) -> None:
+    """What is behind them may be anybody's."""
+    store.put("b/c", b"x")
+    (tmp_path / "b" / "link").symlink_to(tmp_path, target_is_directory=True)
+    found = list(store.walk(lambda _: False))
+    assert [file.name for listing in found for file in listing.files] == ["b/c"]
+    assert [folder.name for listing in found for folder in listing.folders] == ["b"]
+
+
 def test_many_files_are_deleted_and_counted_if_they_were_there(tmp_path: Path, store: LocalStore) -> None:
     for name in ("a", "b/c", "d"):
         store.put(name, b"x")

@@ -126,6 +126,7 @@ def _write_v2(content: CheckpointContent, parts: int) -> dict[str, Any]:
         name, data = f"{uuid.uuid4()}.parquet", parquet_bytes(part, _FILES)
         store.put(f"{SIDECARS}/{name}", data)
         sidecars.append({"path": name, "sizeInBytes": len(data), "modificationTime": int(time.time() * 1000)})
+    store.sync([SIDECARS])  # another writer may have made the folder a moment ago
     head = {"checkpointMetadata": {"version": version}}
     small = (head, *content.small, *({"sidecar": sidecar} for sidecar in sidecars))
     top = replace(content, chunks=(), removes=TOMBSTONE_SCHEMA.empty_table(), small=small)

@@ -92,10 +92,10 @@ def with_ids_of(winner: CommitFile, actions: Sequence[_Kind]) -> list[_Kind]:
         return list(actions)
 
     def known(action: _Kind) -> _Kind:
-        if not isinstance(action, AddFile | RemoveFile) or action.base_row_id is not None:
+        if not isinstance(action, AddFile | RemoveFile):
             return action
-        first, version = given.get(canonical_path(action.path), (None, action.default_row_commit_version))
-        return replace(action, base_row_id=first, default_row_commit_version=version)
+        ids = given.get(canonical_path(action.path))
+        return action if ids is None else replace(action, base_row_id=ids[0], default_row_commit_version=ids[1])
 
     return [known(action) for action in actions]
 

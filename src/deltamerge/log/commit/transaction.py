@@ -179,13 +179,19 @@ def _put(current: Snapshot, data: bytes, txn_id: str) -> ObjectInfo | None:
         raise _unknown(current, failure) from unread
     if found is None and failure is not None:
         raise failure
-    return found.file if found is not None and found.info.get("txnId") == txn_id else None
+    if found is None or found.info.get("txnId") != txn_id:
+        return None
+    _keep_folders(store, name, above=current.version < 0)
+    return found.file
 
 
-def _keep_folders(store: Store, name: str) -> None:
-    """Sync the folders of a table's first commit: who made them may not have done so yet. Raises CommitStateUnknownError."""
+def _keep_folders(store: Store, name: str, above: bool = True) -> None:
+    """Sync the folders of a commit, where who made them, or its name in them, may not have done so yet.
+
+    Raises CommitStateUnknownError.
+    """
     try:
-        store.sync([LOG], above=True)
+        store.sync([LOG], above=above)
     except StorageError as error:
         raise not_synced(f"{store.url}/{name}", error.detail) from error
 

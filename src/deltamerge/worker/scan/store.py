@@ -12,13 +12,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pf
 
-from deltamerge.disk import SYNC, sync_files
+from deltamerge.disk import SYNC, sync_files, sync_folders
 from deltamerge.worker.scan.row_errors import Refused
 
 _WHOLE_BYTES = 8 << 20
@@ -130,10 +131,15 @@ class DataStore:
                 raise
             raise type(error)(shown) from None
 
-    def sync(self, names: Iterable[str]) -> None:
-        """Wait until the content of files that were just written is on the disk; an object store has it when they are closed."""
+    def sync(self, names: Iterable[str], folders: bool = False) -> None:
+        """Wait until the content of files is on the disk, and if asked for all `folders` that they lie in; an object store has it
+        when they are closed.
+        """
         if self.scheme == "file" and self.options.get(SYNC) != "false":
-            sync_files(self._place(name)[1] for name in names)
+            paths = [self._place(name)[1] for name in names]
+            sync_files(paths)
+            if folders:
+                sync_folders({str(above) for path in paths for above in PurePath(path).parents})
 
     def modified(self, name: str) -> int:
         """Modification time in ms of a file that was just written; on an object store this machine's time, not a request."""

@@ -45,7 +45,7 @@ def schemas_of(spec: ExistingSpec, number: int) -> pa.RecordBatch:
             text = (file.metadata.metadata or {}).get(_SPARK)
             arrow = None if text is not None else file.schema_arrow.remove_metadata().serialize().to_pybytes()
             found.setdefault((None if text is None else text.decode(), arrow), task.file)
-    spec.store.sync(task.name for task in spec.bins[number])
+    spec.store.sync((task.name for task in spec.bins[number]), folders=True)
     rows = [{"file": file, "spark": text, "arrow": arrow} for (text, arrow), file in found.items()]
     return pa.RecordBatch.from_pylist(rows, SCHEMAS)
 

@@ -210,3 +210,15 @@ def test_partition_moments_are_typed_where_their_texts_say_which_they_are(tmp_pa
     write_checkpoint(snapshot, snapshot.tombstones.table)
     adds = pq.read_schema(tmp_path / "_delta_log" / files(tmp_path)[0]).field("add").type
     assert ("partitionValues_parsed" in {field.name for field in adds}) == kept
+
+
+def test_the_folder_of_sidecars_is_on_the_disk_before_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if somebody else has made it a moment ago."""
+    made = table(tmp_path, delta_checkpointPolicy="v2")
+    (tmp_path / "_delta_log" / "_sidecars").mkdir()
+    steps: list[str] = []
+    put = LocalStore.put_if_absent
+    monkeypatch.setattr("deltamerge.disk._sync", steps.append)
+    monkeypatch.setattr(LocalStore, "put_if_absent", lambda *arguments: (steps.append("top"), put(*arguments))[1])
+    write_checkpoint(made, made.tombstones.table)
+    assert str(tmp_path / "_delta_log") in steps[: steps.index("top")]

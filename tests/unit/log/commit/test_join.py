@@ -317,10 +317,11 @@ def test_two_spellings_of_one_path_are_one_file(tmp_path: Path) -> None:
 def test_a_file_that_the_winner_has_twice_is_a_conflict(store: LocalStore) -> None:
     read = load(store)
     plain = files_of(read)["f"]
-    data = encode(np.array([1]))
-    inline = DeletionVector(INLINE, z85_encode(data + bytes(-len(data) % 4)), len(data), 1)
-    twice: list[AddFile | RemoveFile] = [plain.removed(1), replace(plain, deletion_vector=inline)]
-    twice.append(replace(plain, deletion_vector=replace(inline, offset=1)))
+    twice: list[AddFile | RemoveFile] = [plain.removed(1)]
+    for rows in ([1], [1, 3]):
+        data = encode(np.array(rows))
+        inline = DeletionVector(INLINE, z85_encode(data + bytes(-len(data) % 4)), len(data), len(rows))
+        twice.append(replace(plain, deletion_vector=inline))
     commit(read, Proposal("DELETE", twice, ReadSet()))
     assert conflicts(read, mark(read, {"f": [4]}))
 
@@ -361,4 +362,16 @@ def test_a_marked_file_has_the_ids_that_it_was_given_meanwhile(tmp_path: Path) -
     commit(read, mark(read, {"f": [2]}))
     for kind in ("remove", "add"):
         (action,) = actions(store, 2, kind)
+        assert (action["baseRowId"], action["defaultRowCommitVersion"]) == (0, 1)
+
+
+def test_a_marked_file_keeps_its_ids_beside_a_winner_with_others(tmp_path: Path) -> None:
+    """A winner that adds a file, to which it gives ids, says nothing of the ids of others."""
+    store = create(tmp_path, "f", features=["rowTracking", "domainMetadata"])
+    read = load(store)
+    read = commit(read, Proposal("BACKFILL", [replace(files_of(read)["f"], data_change=False)], renames=True)).snapshot
+    commit(read, Proposal("WRITE", [added("other")], ReadSet()))
+    commit(read, mark(read, {"f": [2]}))
+    for kind in ("remove", "add"):
+        (action,) = actions(store, 3, kind)
         assert (action["baseRowId"], action["defaultRowCommitVersion"]) == (0, 1)

@@ -127,6 +127,25 @@ def test_a_commit_that_the_disk_may_not_keep_is_not_reported_as_done(
     assert load(LocalStore(str(tmp_path))).version == version
 
 
+class LateStore(LocalStore):
+    """A store that says of each name that it has written that it was taken before."""
+
+    def put_if_absent(self, name: str, data: bytes) -> ObjectInfo:
+        self.put(name, data)
+        raise AlreadyExists(name)
+
+
+def test_the_folder_of_an_own_commit_that_was_found_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(tmp_path)
+    steps: list[str] = []
+    put = LateStore.put
+    monkeypatch.setattr("deltamerge.disk._sync", steps.append)
+    monkeypatch.setattr(LateStore, "put", lambda self, name, data: (put(self, name, data), steps.append("put")))
+    monkeypatch.setattr(LateStore, "info", lambda self, name: (steps.append("found"), LocalStore.info(self, name))[1])
+    assert commit(load(LateStore(str(tmp_path))), append("a")).version == 1
+    assert str(tmp_path / "_delta_log") in steps[len(steps) - steps[::-1].index("found") :]
+
+
 def test_commit_info_comes_first_and_tells_all(tmp_path: Path) -> None:
     store = create(tmp_path, building.add("a"), properties={"delta.isolationLevel": "WriteSerializable"})
     before = int(time.time() * 1000)

@@ -87,7 +87,8 @@ def test_files_are_on_the_disk_before_a_table_is_made_of_them(tmp_path: Path, mo
         pq.write_table(pa.table({"a": [1]}), tmp_path / f"{number}.parquet")
         tasks.append(FileTask(number, f"{number}.parquet", {}))
     schemas_of(ExistingSpec(DataStore("file", str(tmp_path)), (tuple(tasks[:2]), tuple(tasks[2:]))), 0)
-    assert sorted(synced) == [str(tmp_path / f"{number}.parquet") for number in (0, 1)]
+    assert sorted(synced[:2]) == [str(tmp_path / f"{number}.parquet") for number in (0, 1)]
+    assert sorted(synced[2:]) == sorted(map(str, [tmp_path, *tmp_path.parents]))
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
