@@ -17,11 +17,12 @@ MERGES = $(addprefix tests/oracle/test_,cases.py conflicts.py demands.py differe
   random_evolution.py row_tracking.py splice.py types.py)
 CLIENT = .venv/client
 MINIMAL = .venv/minimal
+NEWEST = .venv/newest
 DOCS   = .venv/docs
 DBT    = .venv/dbt
 PIP    = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all slow lint client cluster dbt azure oracle oracle-merges oracle-tables histories soak fuzz mutants bench bench-report bench-log docs sbom audit minimal clean java
+.PHONY: hashes demo test test-classic test-connect test-cases test-apart test-install test-units test-store test-all slow lint client cluster dbt azure oracle oracle-merges oracle-tables histories soak fuzz mutants bench bench-report bench-log docs sbom audit minimal newest clean java
 
 demo: java $(READY)
 	$(BIN)/deltamerge demo
@@ -66,7 +67,7 @@ test-store: java $(READY)
 	$(BIN)/python -m pytest tests/e2e --store s3
 
 # No other day's run makes up for what these leave out.
-client minimal: export DELTAMERGE_TEST_SLOW = 1
+client minimal newest: export DELTAMERGE_TEST_SLOW = 1
 
 # The tests of Spark Connect by pyspark-client alone, against a server of $(SPARK).
 client: java $(READY) $(CLIENT)/.ready
@@ -177,6 +178,12 @@ $(MINIMAL)/.ready: pyproject.toml constraints.txt minimal.txt Makefile
 	grep -v -i -E "^($$(sed 's/==.*//' minimal.txt | paste -s -d '|' -))==" constraints.txt > $(MINIMAL)/constraints.txt
 	$(MINIMAL)/bin/python -m pip install --quiet --disable-pip-version-check -c $(MINIMAL)/constraints.txt -r minimal.txt -e '.[cli,connect,demo,test]'
 	@touch $@
+
+# The newest versions that pyproject.toml allows, whatever constraints.txt says.
+newest: java
+	rm -rf $(NEWEST) && $(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check "pyspark==$(PYSPARK)" -e '.[cli,connect,demo,test]'
+	$(NEWEST)/bin/python -m pytest tests/unit tests/spec tests/cases
 
 # What an installation of the wheel with its extras has, as CycloneDX: dist/deltamerge.cdx.json.
 sbom: pyproject.toml constraints.txt

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--merges", type=int, default=MERGES, help="of each writer in a round")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--folder", type=Path, default=None, help="for the tables")
+    parser.add_argument("--least", type=float, default=0.5, help="the ratio below which it ends with an error")
     given = parser.parse_args()
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -46,6 +48,8 @@ def main() -> None:
         one, ten = (median(rates[tables]) for tables in rates)
         ratios = [a / b for a, b in zip(*rates.values(), strict=True)]
         print(f"one table {one:.2f}, ten tables {ten:.2f} merges a second; ratio {median(ratios):.2f} (median of {given.rounds})")
+        if median(ratios) < given.least:
+            sys.exit(f"The ratio is below {given.least}.")
     finally:
         shutil.rmtree(root)
 
