@@ -108,6 +108,7 @@ def test_a_loss_of_power_leaves_the_version_before_or_after(
             losses.report(snapshot, versions)
             snapshot = statement(snapshot)
         losses.report(snapshot, 0)
+    print(f"{run}: {len(losses.versions)} states of a disk, in {len(losses.steps)} steps")
     assert losses.wrong == []
     assert set(losses.versions) == set(range(-1, snapshot.version + 1))
     assert snapshot.version == sum(versions for _, versions in statements)
