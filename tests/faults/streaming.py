@@ -1,7 +1,7 @@
 """Streaming queries, side by side, until they have seen all that is there or the process is killed; run by test_kill_streams.
 
-One merges and appends each micro-batch by `foreachBatch`, one writes from a Delta table into another one. Each merge adds one to
-the counter of every row, so that the content tells how often a batch was merged. Says when a batch begins.
+One merges and appends each micro-batch by `foreachBatch`, one writes from a Delta table into another one. Each merge adds to the
+counter of every row how many files the batch has, so that the content tells how often each was merged. Says when a batch begins.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Announced(Sink):
 
 
 def counting(builder: DeltaMergeBuilder) -> DeltaMergeBuilder:
-    return builder.whenMatchedUpdate(set={"counter": "t.counter + 1"})
+    return builder.whenMatchedUpdate(set={"counter": "t.counter + s.count"})
 
 
 def by_batch(spark: SparkSession, place: Path) -> Any:
-    """A query over the files that are there, one a batch."""
+    """A query over the files that are there, one a batch; two where Spark was killed between the two notes of a batch."""
     merge = streaming.upsert(str(place / "counted"), "id", "counts", clauses=counting)
     add = streaming.append(str(place / "appended"), "rows")
 
     def both(batch: DataFrame, number: int) -> None:
         print(READY, flush=True)
-        merge(batch, number)
+        merge(batch.groupBy("id").count(), number)
         add(batch, number)
 
     rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(place / "files"))

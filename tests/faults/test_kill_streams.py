@@ -46,9 +46,9 @@ def test_kills_of_queries(tmp_path: Path) -> None:
         print(f"{KILLS} kills; the last run: {said}")
     counted = DeltaTable(tmp_path / "counted").to_pyarrow_table()
     assert counted.sort_by("id").to_pydict() == {"id": list(IDS), "counter": [BATCHES] * len(IDS)}
-    check_appended(tmp_path / "appended")
+    assert check_appended(tmp_path / "appended") <= BATCHES
     if not IS_OLDER:
-        check_appended(tmp_path / "sink")
+        assert check_appended(tmp_path / "sink") == BATCHES
 
 
 def begin_anew(root: Path) -> None:
@@ -58,8 +58,8 @@ def begin_anew(root: Path) -> None:
             shutil.rmtree(offsets)
 
 
-def check_appended(path: Path) -> None:
-    """Each batch's rows are in the table once, and each was one commit."""
+def check_appended(path: Path) -> int:
+    """Each row is in the table once; how many commits there are, one a batch."""
     appended = DeltaTable(path)
     assert sorted(appended.to_pyarrow_table()["id"].to_pylist()) == sorted([*IDS] * BATCHES)
-    assert appended.version() == BATCHES - 1
+    return int(appended.version()) + 1
