@@ -36,7 +36,7 @@ def counting(builder: DeltaMergeBuilder) -> DeltaMergeBuilder:
 
 
 def by_batch(spark: SparkSession, place: Path) -> Any:
-    """A query over the files that are there, one a batch; two where Spark was killed between the two notes of a batch."""
+    """A query over the files that are there, one a batch; two where Spark was killed before it wrote the offset."""
     merge = streaming.upsert(str(place / "counted"), "id", "counts", clauses=counting)
     add = streaming.append(str(place / "appended"), "rows")
 

@@ -6,13 +6,6 @@ from tests.mutants.base import Break
 
 TOLD = (
     Break(
-        "links to folders are folders of the table",
-        "storage/local.py",
-        "if entry.is_dir(follow_symlinks=False):",
-        "if entry.is_dir():",
-        "storage/test_local.py",
-    ),
-    Break(
         "a text that nests too deep is no damage",
         "protocol/formats/json_text.py",
         "except RecursionError as error",
