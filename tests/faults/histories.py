@@ -56,7 +56,7 @@ WRITES = st.builds(serial.append, ids, parts, values) | st.builds(serial.overwri
 class Held:
     """A statement that runs until its commit, waits, and goes on when it is told to."""
 
-    writer = ""  # before the names of what is counted
+    writer, failures = "", "conflicts"  # what is counted begins and ends with these
 
     def __init__(self, run: Callable[[], object], step: Step, read: int) -> None:
         self.step, self.read = step, read
@@ -219,7 +219,7 @@ class Histories(RuleBasedStateMachine):
         kind = held.writer + step.text.split()[0]
         if held.error is not None:
             assert made == 0, step.text
-            self.counts[f"{kind} conflicts"] += 1
+            self.counts[f"{kind} {held.failures}"] += 1
             assert held.may_fail(self.serial), (step.text, held.error)
         elif made:
             assert made == 1, step.text

@@ -36,7 +36,7 @@ STRATEGIES = {
     "matched": "range_exchange",
 }
 # By how much Python's memory may grow, in MB, with room for what one run takes more than another.
-GROWTH = {"removed": 4_000, "marked": 900} if ALL else {}
+GROWTH = {"removed": 2_200, "marked": 700} if ALL else {}
 _GROWTH = 800 if ALL else 250
 
 

@@ -75,7 +75,9 @@ def _holding(folder: str) -> Callable[[int], bool]:
 
 
 class Alone(Held):
-    """A statement that reads and commits at once."""
+    """A statement that reads and commits at once: what it fails with is no conflict."""
+
+    failures = "refusals"
 
     def __init__(self, writer: str, run: Callable[[], object], step: Step, read: int) -> None:
         self.writer, self.step, self.read, self._run_it = f"{writer} ", step, read, run
@@ -158,11 +160,11 @@ class EveryWriter(Histories):
         self._alone("delta-spark", lambda: self.spark.sql(self._text(step)).collect(), step)
 
     @precondition(lambda self: self.may_rule)
-    @rule(share=st.floats(0, 1))
-    def delta_spark_rules(self, share: float) -> None:
+    @rule(share=st.floats(0, 1), restores=st.booleans())
+    def delta_spark_rules(self, share: float, restores: bool) -> None:
         self.rules += 1
         version = self.oldest + round(share * (self.commits - self.oldest))
-        step = serial.add_column(next(self.columns)) if share < 0.5 else serial.restore(version, self.serial.versions[version])
+        step = serial.restore(version, self.serial.versions[version]) if restores else serial.add_column(next(self.columns))
         self._alone("delta-spark", lambda: self.spark.sql(self._text(step)).collect(), step)
 
     @rule(statement=RUST)

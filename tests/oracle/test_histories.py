@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import seed, settings
-from hypothesis.stateful import run_state_machine_as_test
 from pyspark.sql import SparkSession
 
-from deltamerge.log.commit import transaction
 from tests.faults import serial
-from tests.faults.histories import hold_commits
-from tests.faults.test_histories import EACH as STEPS
-from tests.faults.test_histories import SEED
+from tests.faults.exploring import counting, explore, finds_conflicts_that_nobody_checks
 from tests.oracle.histories import ENGINES, EveryWriter, rust_append, rust_update
 
-EACH = STEPS | {"stateful_step_count": 25}
+STEPS = 25
 SECONDS = float(os.environ.get("DELTAMERGE_SOAK", "15"))
 
 
-def seeded(number: int) -> type[EveryWriter]:
-    """The machine with a seed of its own, which it tells when it fails."""
-    return seed(SEED + number)(type(f"EveryWriter_{SEED}", (EveryWriter,), {}))
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def counts(spark: SparkSession) -> Iterator[Counter[str]]:
     """How statements have ended."""
-    EveryWriter.spark, EveryWriter.counts = spark, Counter()
-    release = hold_commits()
-    yield EveryWriter.counts
-    release()
+    with counting(EveryWriter, spark) as counts:
+        yield counts
 
 
 @pytest.mark.timeout(0)
 def test_histories_of_three_engines_are_serial(counts: Counter[str]) -> None:
-    started, examples = time.monotonic(), 0
-    each = 10 if SECONDS >= 60 else 2  # the first one is the simplest there is
-    while not examples or time.monotonic() - started < SECONDS:
-        run_state_machine_as_test(seeded(examples), settings=settings(max_examples=each, **EACH))
-        examples += each
-    print(f"{examples} histories in {time.monotonic() - started:.0f} s:", dict(sorted(counts.items())))
-    assert sum(number for name, number in counts.items() if name.endswith("commits")) >= 2 * examples
-    if each > 2:  # not each history has each kind of statement
+    if explore(EveryWriter, SECONDS, STEPS) > 2:  # not each history has each kind of statement
         assert {*ENGINES} <= {name.split()[0] for name in counts if name.endswith(" commits")}
 
 
@@ -72,9 +52,5 @@ def test_each_engine_commits_between_others(counts: Counter[str], vectors: bool)
     }
 
 
-def test_a_conflict_that_is_not_seen_is_found(counts: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine tells when transactions of deltamerge follow winners that they should have read."""
-    monkeypatch.setattr(transaction, "check_conflict", lambda *_, **__: None)
-    with pytest.raises((AssertionError, ExceptionGroup)):
-        run_state_machine_as_test(seeded(0), settings=settings(max_examples=50, **EACH))
-    assert counts
+def test_a_conflict_that_is_not_seen_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    finds_conflicts_that_nobody_checks(EveryWriter, STEPS, monkeypatch)

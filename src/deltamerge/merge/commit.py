@@ -12,7 +12,7 @@ from deltamerge.log.commit.conflict import ReadSet
 from deltamerge.log.commit.proposal import Author
 from deltamerge.log.commit.transaction import Committed, Proposal, commit, discarding
 from deltamerge.log.commit.upkeep import after_commit
-from deltamerge.log.replay.files import add_files, file_keys
+from deltamerge.log.replay.files import each_add_file, file_keys
 from deltamerge.merge.execute.look import finds_same, would_find, would_read
 from deltamerge.merge.execute.outcome import MergeOutcome
 from deltamerge.merge.line import Timing
@@ -97,7 +97,7 @@ def _actions(outcome: MergeOutcome, data_change: bool) -> list[LogAction]:
     metadata = with_marks(resolved.after.metadata, [identity.name for identity in resolved.identities], outcome.added)
     actions: list[LogAction] = [] if resolved.after.protocol is resolved.snapshot.protocol else [resolved.after.protocol]
     actions += [metadata] if metadata is not resolved.snapshot.metadata else []
-    actions += [file.removed(now, data_change) for file in add_files(outcome.touched)]
+    actions += [file.removed(now, data_change) for file in each_add_file(outcome.touched)]
     actions += outcome.added
     return [*actions, *outcome.changes]
 

@@ -16,7 +16,7 @@ from deltamerge.log.commit.conflict import ReadSet, everything
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.transaction import commit, discarding
 from deltamerge.log.commit.upkeep import after_commit
-from deltamerge.log.replay.files import add_files
+from deltamerge.log.replay.files import each_add_file
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.settings import SETTINGS
@@ -56,7 +56,7 @@ def remove_mapping(spark: Session, log: DeltaLog) -> None:
         check_rows(plan)
         files = written(plan)
     now = int(time.time() * 1000)
-    removed = [file.removed(now, data_change=False) for file in add_files(before.files.table())]
+    removed = [file.removed(now, data_change=False) for file in each_add_file(before.files.table())]
     added = [replace(file, data_change=False) for file in files.added]
     with discarding(before, files.names):
         metrics = {"numRemovedFiles": len(removed), "numRemovedBytes": sum(file.size or 0 for file in removed)}

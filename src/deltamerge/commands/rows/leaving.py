@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.log.commit.conflict import ReadSet, everything
-from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, Mask, add_files, file_keys
+from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, Mask, each_add_file, file_keys
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.types import arrow_type
 from deltamerge.protocol.table.actions import AddFile, RemoveFile
@@ -57,7 +57,7 @@ def partitions_of(snapshot: Snapshot, added: Iterable[AddFile], zone: str) -> Le
 
 def _leaving(table: pa.Table, read: ReadSet) -> Leaving:
     now = int(time.time() * 1000)
-    return Leaving(tuple(file.removed(now) for file in add_files(table)), read)
+    return Leaving(tuple(file.removed(now) for file in each_add_file(table)), read)
 
 
 def _partitions(snapshot: Snapshot, values: pa.Array, zone: str) -> Iterable[_Partition]:

@@ -5,7 +5,8 @@ Source: delta-spark's OptimisticTransaction; PROTOCOL.md, "In-Commit Timestamps"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,8 +46,15 @@ def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolatio
     actions = [_since(a, current, made) if isinstance(a, Metadata) else a for a in actions]
     if assigns_row_ids(protocol, metadata):
         actions = assigned(actions, current.domains, version)
-    lines = [action_line(action) for action in (CommitInfo(info), *actions)]
-    return ("\n".join(lines) + "\n").encode()
+    return _lines((CommitInfo(info), *actions))
+
+
+def _lines(actions: Iterable[Action]) -> bytes:
+    """The actions as a commit has them. No list of their texts: a commit may have a million."""
+    text = io.BytesIO()
+    for action in actions:
+        text.write(action_line(action).encode() + b"\n")
+    return text.getvalue()
 
 
 def _info(

@@ -70,8 +70,8 @@ class Proposal:
         """The folders within the table of the files that were written for the transaction."""
         if self.restores or self.renames:
             return frozenset()
-        before = {a.path for a in self.actions if isinstance(a, RemoveFile)}
-        written = {a.path for a in self.actions if isinstance(a, AddFile | CdcFile)} - before
+        written = {a.path for a in self.actions if isinstance(a, AddFile | CdcFile)}
+        written.difference_update(a.path for a in self.actions if isinstance(a, RemoveFile))
         return frozenset(decode_path(path).rpartition("/")[0] for path in written if not is_absolute(path))
 
     @property

@@ -111,6 +111,7 @@ class CommitFile:
 UNPARSABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
 _READERS = 8
+_WAITING = 10_000
 _LISTINGS = 3
 # Spark's JSON parser refuses longer texts, so that delta-spark reads no log that has one.
 _LONGEST_TEXT = 20_000_000
@@ -204,10 +205,10 @@ def _least_length(text: memoryview) -> int:
 
 def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
     """Parse the bytes of a commit file. Raises CorruptTableError naming file and line."""
-    adds: list[Mapping[str, Any]] = []
-    removes: list[Mapping[str, Any]] = []
+    refused = functools.partial(_corrupt, info.name, None, store=store)
+    adds, removes = _Rows(FILE_SCHEMA, refused), _Rows(TOMBSTONE_SCHEMA, refused)
     others: list[Action] = []
-    order: list[bool] = []  # of each file action in turn, whether it is an add
+    order = bytearray()  # of each file action in turn, whether it is an add
     has_actions, number = False, 0
     try:
         for parsed in json_lines(data):
@@ -219,10 +220,10 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
                 raise ValueError(f"one line holds the actions {' and '.join(known)}")
             if known == ["add"]:
                 adds.append(_required(value["add"], "path", "size"))
-                order.append(True)
+                order.append(1)
             elif known == ["remove"]:
                 removes.append(_required(value["remove"], "path"))
-                order.append(False)
+                order.append(0)
             elif (action := parse_action(value)) is not None:
                 if isinstance(action, CdcFile):
                     canonical_path(action.path)  # refuses what leads out of the table
@@ -235,7 +236,7 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
         if sum(isinstance(action, kind) for action in others) > 1:
             raise _corrupt(info.name, None, f"it has more than one {name} action", store)
     try:
-        files = table_of(adds, FILE_SCHEMA), table_of(removes, TOMBSTONE_SCHEMA)
+        files = adds.table(), removes.table()
         compacted = compacted_range(info)
         if compacted is None:
             files = _in_order(*files, order)
@@ -244,11 +245,39 @@ def parse_commit(data: bytes, info: ObjectInfo, store: Store) -> CommitFile:
             _check_reconciled(*files, others)
     except UNPARSABLE as error:
         raise _corrupt(info.name, None, str(error), store) from error
-    changed = any(bool(row.get("dataChange", True)) for row in (*adds, *removes))
-    return CommitFile(commit_version(info), info, *files, tuple(others), changed)
+    return CommitFile(commit_version(info), info, *files, tuple(others), adds.data_change or removes.data_change)
 
 
-def _in_order(adds: pa.Table, removes: pa.Table, order: Sequence[bool]) -> tuple[pa.Table, pa.Table]:
+class _Rows:
+    """The JSON values of file actions, made into Arrow as they come: one takes some 1.5 KB as Python objects."""
+
+    def __init__(self, schema: pa.Schema, refused: Callable[[str], CorruptTableError]) -> None:
+        self.data_change = False
+        self._schema, self._refused = schema, refused
+        self._waiting, self._tables = list[Mapping[str, Any]](), list[pa.Table]()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add the value of one action. Raises what `refused` makes of an error in this one or in one before it."""
+        self.data_change = self.data_change or bool(row.get("dataChange", True))
+        self._waiting.append(row)
+        if len(self._waiting) == _WAITING:
+            self._convert()
+
+    def table(self) -> pa.Table:
+        """All of them, in one chunk. Raises as `append` does."""
+        if self._waiting or not self._tables:
+            self._convert()
+        return self._tables[0] if len(self._tables) == 1 else pa.concat_tables(self._tables).combine_chunks()
+
+    def _convert(self) -> None:
+        try:
+            self._tables.append(table_of(self._waiting, self._schema))
+        except UNPARSABLE as error:
+            raise self._refused(str(error)) from error
+        self._waiting.clear()
+
+
+def _in_order(adds: pa.Table, removes: pa.Table, order: Sequence[int]) -> tuple[pa.Table, pa.Table]:
     """The files that a commit adds and removes; of one that it both adds and removes the last action counts.
 
     The protocol has no such commits; so delta-spark reads them.
@@ -258,8 +287,8 @@ def _in_order(adds: pa.Table, removes: pa.Table, order: Sequence[bool]) -> tuple
         return adds, removes
     names = iter(added.to_pylist()), iter(removed.to_pylist())
     is_added = {next(names[0] if is_add else names[1]): is_add for is_add in order}
-    kept = pa.array([is_added[key] for key in added.to_pylist()], pa.bool_())
-    gone = pa.array([not is_added[key] for key in removed.to_pylist()], pa.bool_())
+    kept = pa.array([is_added[key] == 1 for key in added.to_pylist()], pa.bool_())
+    gone = pa.array([is_added[key] == 0 for key in removed.to_pylist()], pa.bool_())
     return adds.filter(kept), removes.filter(gone)
 
 

@@ -6,7 +6,7 @@ Column names are the protocol's. A `FileSet` is immutable; versions share the ch
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,7 @@ Mask = npt.NDArray[np.bool_]
 
 _MOST_CHUNKS = 24
 _LARGE_CHUNK = 100_000
+_ROWS_AT_ONCE = 10_000
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
 _VECTOR = pa.struct(
     [
@@ -241,11 +242,11 @@ class FileSet:
             if part.any():
                 yield chunk, np.flatnonzero(part) if mask is None else np.flatnonzero(mask)[part]
 
-    def replay(self, added: pa.Table, removed: Iterable[str]) -> FileSet:
+    def replay(self, added: pa.Table, removed: Sequence[str] | pa.Array) -> FileSet:
         """The set after a commit that adds `added` and removes the files with the given identities."""
         return self.replay_all([(added, removed)])
 
-    def replay_all(self, steps: Sequence[tuple[pa.Table, Iterable[str]]]) -> FileSet:
+    def replay_all(self, steps: Sequence[tuple[pa.Table, Sequence[str] | pa.Array]]) -> FileSet:
         """The set after commits, oldest first, each with the files that it adds and the identities that it removes."""
         gone = pa.array([], pa.string())
         chunks: list[FileChunk] = []
@@ -255,7 +256,7 @@ class FileSet:
             if len(chunk):
                 chunks.append(chunk)
                 alive.append(_without(chunk, None, gone))
-            gone = pa.concat_arrays([gone, pa.array(list(removed), pa.string()), chunk.keys])
+            gone = pa.concat_arrays([gone, pa.array(removed, pa.string()), chunk.keys])
         before = [_without(chunk, mask, gone) for chunk, mask in self.parts()]
         return _compacted(FileSet((*self.chunks, *chunks[::-1]), (*before, *alive[::-1])))
 
@@ -297,14 +298,19 @@ def _without(chunk: FileChunk, mask: Mask | None, gone: pa.Array) -> Mask | None
 
 
 def add_files(table: pa.Table) -> list[AddFile]:
-    """The rows of a file table as actions: for the few files that a commit names."""
-    actions = []
-    for row in table.to_pylist():
-        vector = row["deletionVector"]
-        actions.append(
-            AddFile(
+    """The rows of a file table as actions: for the files that a commit names."""
+    return list(each_add_file(table))
+
+
+def each_add_file(table: pa.Table) -> Iterator[AddFile]:
+    """The rows of a file table as actions, one after the other. Files of one partition share its values."""
+    partitions: dict[tuple[tuple[str, str | None], ...], dict[str, str | None]] = {}
+    for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        for row in batch.to_pylist():
+            vector, values = row["deletionVector"], tuple(row["partitionValues"] or ())
+            yield AddFile(
                 path=row["path"],
-                partition_values=dict(row["partitionValues"] or ()),
+                partition_values=partitions.setdefault(values, dict(values)),
                 size=row["size"],
                 modification_time=row["modificationTime"] or 0,
                 stats=row["stats"],
@@ -314,5 +320,3 @@ def add_files(table: pa.Table) -> list[AddFile]:
                 default_row_commit_version=row["defaultRowCommitVersion"],
                 clustering_provider=row["clusteringProvider"],
             )
-        )
-    return actions

@@ -10,7 +10,7 @@ from typing import TypeVar
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.replay.checkpoint import read_checkpoint
 from deltamerge.log.replay.commit_file import CommitFile, read_commit, read_commits
-from deltamerge.log.replay.files import FileSet
+from deltamerge.log.replay.files import FileSet, file_keys
 from deltamerge.log.replay.segment import LogSegment
 from deltamerge.log.replay.tombstones import Tombstones
 from deltamerge.protocol.schema.types import StructType
@@ -77,7 +77,7 @@ class Snapshot:
 
     def advance(self, commit: CommitFile) -> Snapshot:
         """The next version, after `commit`. Raises UnsupportedTableError when the commit made the table unreadable here."""
-        files = self.files.replay(commit.adds, commit.removed_keys)
+        files = self.files.replay(commit.adds, file_keys(commit.removes))
         protocol, metadata = commit.protocol or self.protocol, commit.metadata or self.metadata
         if commit.protocol or commit.metadata:
             check_readable(protocol, metadata, self.store.url)
@@ -116,7 +116,7 @@ def load_snapshot(store: Store, segment: LogSegment) -> Snapshot:
     protocol = _last(others, Protocol, "protocol", store, segment.version)
     metadata = _last(others, Metadata, "metaData", store, segment.version)
     check_readable(protocol, metadata, store.url)
-    files = files.replay_all([(commit.adds, commit.removed_keys) for commit in commits])
+    files = files.replay_all([(commit.adds, file_keys(commit.removes)) for commit in commits])
     for commit in commits:
         tombstones = tombstones.after(commit.adds, commit.removes)
     return Snapshot(

@@ -15,7 +15,7 @@ from deltamerge.protocol.values.condition import names_in
 from deltamerge.worker.scan.outcomes import NotEvaluable, NotThisWay
 from deltamerge.worker.scan.scan import FILE, FileTask
 from deltamerge.worker.skipping.holds import Sides, holds
-from deltamerge.worker.write.results import COUNTS, RESULT_SCHEMA, TOUCHED, result_batch
+from deltamerge.worker.write.results import COUNTS, RESULT_SCHEMA, result_batch, touched_batch
 
 
 def remove_files(work: Work, attempt: RemoveFiles) -> Changed | NotThisWay:
@@ -30,9 +30,8 @@ def remove_files(work: Work, attempt: RemoveFiles) -> Changed | NotThisWay:
     counts = [_living_rows(task) for task in chosen]
     if any(count is None for count in counts):
         return NotEvaluable("the statistics of a file don't say how many rows it has")
-    rows = [{"kind": TOUCHED, "file": task.file, "rows": 0} for task in chosen]
-    rows.append({"kind": COUNTS, "counts": [sum(count or 0 for count in counts), 0, 0]})
-    return Changed(pa.Table.from_batches([result_batch(rows)], RESULT_SCHEMA))
+    told = [{"kind": COUNTS, "counts": [sum(count or 0 for count in counts), 0, 0]}]
+    return Changed(pa.Table.from_batches([touched_batch([task.file for task in chosen]), result_batch(told)], RESULT_SCHEMA))
 
 
 def _living_rows(task: FileTask) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ def file_tasks(
     Raises CorruptTableError for a partition value or a deletion vector's descriptor that can't be, or a file without row ids,
     StorageError for a file in a place that the user has not named.
     """
-    columns = partition_columns(snapshot, files, zone)
+    partitions = _partitions(snapshot, files, zone)
     vectors = _vectors(snapshot.store, files)
     counts = [None] * files.num_rows if rows is None else rows.to_pylist()
     ids, versions = row_ids_of(files) if tracked else ([None] * files.num_rows,) * 2
@@ -58,7 +58,7 @@ def file_tasks(
         FileTask(
             number,
             name,
-            {column: values[number] for column, values in columns.items()},
+            partitions[number],
             vector=vectors.get(number),
             rows=counts[number],
             base_row_id=ids[number],
@@ -70,14 +70,28 @@ def file_tasks(
     ]
 
 
+def _partitions(snapshot: Snapshot, files: pa.Table, zone: str) -> list[Mapping[str, pa.Scalar]]:
+    """The typed partition values of each row of a file table; files of one partition share them. Raises CorruptTableError."""
+    columns = partition_columns(snapshot, files, zone)
+    texts = (text.dictionary_encode("encode").indices.to_pylist() for text in _partition_texts(snapshot, files))
+    known: dict[tuple[int, ...], Mapping[str, pa.Scalar]] = {}
+    found = []
+    for number, code in enumerate(zip(*texts, strict=True) if columns else [()] * files.num_rows):
+        if code not in known:
+            known[code] = {column: values[number] for column, values in columns.items()}
+        found.append(known[code])
+    return found
+
+
 def partition_columns(snapshot: Snapshot, files: pa.Table, zone: str = "UTC") -> dict[str, pa.Array]:
     """The partition columns with their typed values for each row of a file table. Raises CorruptTableError."""
+    columns = zip(snapshot.partition_schema, _partition_texts(snapshot, files), strict=True)
+    return {field.name: parse_partition_values(texts, arrow_type(field.type), zone) for field, texts in columns}
+
+
+def _partition_texts(snapshot: Snapshot, files: pa.Table) -> list[pa.Array]:
     partitions = files["partitionValues"].combine_chunks()
-    columns = {}
-    for field in snapshot.partition_schema:
-        texts = pc.map_lookup(partitions, pa.scalar(field.physical_name), "first")
-        columns[field.name] = parse_partition_values(texts, arrow_type(field.type), zone)
-    return columns
+    return [pc.map_lookup(partitions, pa.scalar(field.physical_name), "first") for field in snapshot.partition_schema]
 
 
 def file_place(store: Store, path: str) -> tuple[str, DataStore | None]:

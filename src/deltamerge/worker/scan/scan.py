@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ TOO_LARGE = "DELTAMERGE_ROW_GROUP_TOO_LARGE"
 _BATCH_ROWS = 65_536
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileTask:
     """One data file, or a share of its row groups, to be read. `partition` holds typed values by logical name.
 
@@ -73,11 +73,13 @@ class FileTask:
         return self.name if self.store is None else f"{self.store.root.rstrip('/')}/{self.name}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "partition": {name: packed(value) for name, value in self.partition.items()}}
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**state, "partition": {name: packed(value) for name, value in self.partition.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         partition = {name: unpacked(value) for name, value in state["partition"].items()}
-        self.__dict__.update(state, partition=partition)
+        for name, value in {**state, "partition": partition}.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +37,13 @@ def result_batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
     table = pa.Table.from_pylist(list(rows), RESULT_SCHEMA)
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], RESULT_SCHEMA)
+
+
+def touched_batch(files: Sequence[int]) -> pa.RecordBatch:
+    """The result rows of files that leave whole, by their numbers, as one batch: there may be a million."""
+    known = {"kind": pa.repeat(TOUCHED, len(files)), "file": pa.array(files, pa.int32()), "rows": pa.repeat(0, len(files))}
+    columns = (known.get(field.name, pa.nulls(len(files), field.type)) for field in RESULT_SCHEMA)
+    return pa.RecordBatch.from_arrays(list(columns), schema=RESULT_SCHEMA)
 
 
 def written_row(kind: str, written: WrittenFile) -> dict[str, Any]:

@@ -228,6 +228,26 @@ def test_a_pointer_may_be_as_large_as_its_limit(tmp_path: Path, monkeypatch: pyt
     assert last_checkpoint.read_pointer(store) is None
 
 
+# Lines of a commit, and how many times their bytes they may take in memory.
+COMMITS = {
+    "add": ('{"add":{"path":"%d","size":1}}', 10),
+    "remove": ('{"remove":{"path":"%d"}}', 10),
+    "cdc": ('{"cdc":{"path":"%d","size":1,"partitionValues":{"":""}}}', 10),
+    "commitInfo": ('{"commitInfo":{"%d":0}}', 10),
+    "values": ('{"commitInfo":{"%d":[' + ",".join(['{"":0}'] * 50) + "]}}", 30),
+}
+
+
+@pytest.mark.parametrize("kind", COMMITS)
+def test_a_commit_takes_a_multiple_of_its_bytes(tmp_path: Path, kind: str) -> None:
+    create(tmp_path)
+    line, times = COMMITS[kind]
+    path = log_file(tmp_path, f"{1:020d}.json")
+    path.write_text("".join(line % n + "\n" for n in range((40 if ALL else 10) * MB // len(line))))
+    _, taken = read_in_child(tmp_path)
+    assert taken < BESIDE + times * path.stat().st_size
+
+
 def test_a_log_of_very_many_names_is_listed(tmp_path: Path) -> None:
     create(tmp_path)
     count = 1_000_000 if ALL else 50_000

@@ -148,6 +148,40 @@ def test_unknown_actions_and_fields_are_ignored() -> None:
     assert found.others == ()
 
 
+MANY = 25_000
+
+
+@pytest.mark.parametrize("kind", ["add", "remove"])
+def test_very_many_files_are_read_in_turn_and_none_is_held_as_an_object(kind: str) -> None:
+    data = "".join(
+        f'{{"{kind}":{{"path":"f{n}","size":{n},"dataChange":{str(n == 7).lower()}}}}}\n' for n in range(MANY)
+    ).encode()
+    tracemalloc.start()
+    try:
+        found = parse_commit(data, FILE, STORE)
+        assert tracemalloc.get_traced_memory()[1] < 14_000_000  # 1 KB for each would be 25 MB
+    finally:
+        tracemalloc.stop()
+    files = found.adds if kind == "add" else found.removes
+    assert (files["path"].to_pylist(), files["size"].to_pylist()) == ([f"f{n}" for n in range(MANY)], list(range(MANY)))
+    assert files["path"].num_chunks == 1
+    assert found.data_change
+
+
+def test_among_very_many_files_the_last_action_of_one_counts() -> None:
+    moved = [add(f"f{n}", size=n) for n in range(MANY)]
+    found = parse(remove("f24999"), *moved, remove("f0"), remove("f12345"), add("f0", size=99))
+    kept = [f"f{n}" for n in range(1, MANY) if n != 12_345]
+    assert found.adds["path"].to_pylist() == ["f0", *kept, "f0"]
+    assert found.removes["path"].to_pylist() == ["f12345"]
+
+
+def test_a_wrong_value_among_very_many_files_is_refused() -> None:
+    broken = [add(f"f{n}", **({"size": "x"} if n == 3 else {})) for n in range(MANY)]
+    with pytest.raises(CorruptTableError, match=r"damaged at _delta_log/00000000000000000007.json: .*x"):
+        parse(*broken, "{")
+
+
 @pytest.mark.parametrize(
     ("actions", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltamerge.errors import CorruptTableError, StorageError
+from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.protocol.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 from deltamerge.spark.stages.target import file_tasks, null_free
 from deltamerge.storage import open_store
@@ -46,6 +48,41 @@ def test_vectors_are_found_in_the_table_or_elsewhere(descriptor: dict[str, Any],
     assert (marked.vector.store.root, marked.vector.name) == (root, name)
     assert marked.vector.descriptor.offset == 1
     assert (marked.name, marked.rows) == ("a b.parquet", None)
+
+
+def test_files_of_one_partition_share_its_values() -> None:
+    texts = [
+        {"p": "1", "q": "a"},
+        {"p": "1", "q": None},
+        {"p": "1", "q": "a"},
+        {"q": "a"},
+        {"p": None, "q": "a"},
+        {"p": "01", "q": "a"},
+    ]
+    found = file_tasks(*partitioned(texts))
+    assert [{name: value.as_py() for name, value in task.partition.items()} for task in found] == [
+        {"p": 1, "q": "a"},
+        {"p": 1, "q": None},
+        {"p": 1, "q": "a"},
+        {"p": None, "q": "a"},
+        {"p": None, "q": "a"},
+        {"p": 1, "q": "a"},
+    ]
+    assert found[0].partition is found[2].partition
+    assert len({id(task.partition) for task in found}) == 4
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_files_without_partitions_share_that_they_have_none() -> None:
+    first, second = file_tasks(*partitioned([{}, {}], names=()))
+    assert first.partition is second.partition
+    assert not first.partition
+
+
+def partitioned(texts: list[dict[str, str | None]], names: tuple[str, ...] = ("p", "q")) -> tuple[Snapshot, pa.Table]:
+    files = [{**file(None), "path": f"{number}.parquet", "partitionValues": values} for number, values in enumerate(texts)]
+    snapshot = snapshot_of(struct(id="long", p="integer", q="string"), files, names)
+    return snapshot, snapshot.files.table()
 
 
 @pytest.mark.parametrize(

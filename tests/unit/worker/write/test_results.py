@@ -17,6 +17,7 @@ from deltamerge.worker.write.results import (
     TOUCHED,
     pack_partition,
     result_batch,
+    touched_batch,
     unpack_partition,
     written_row,
 )
@@ -64,3 +65,9 @@ def test_no_rows_are_an_empty_batch() -> None:
     batch = result_batch([])
     assert batch.schema == RESULT_SCHEMA
     assert batch.num_rows == 0
+
+
+@pytest.mark.parametrize("files", [[], [3, 1, 4]])
+def test_files_that_leave_whole_are_as_if_each_had_a_row(files: list[int]) -> None:
+    rows = [{"kind": TOUCHED, "file": file, "rows": 0} for file in files]
+    assert touched_batch(files).equals(result_batch(rows))
