@@ -6,6 +6,27 @@ from tests.mutants.base import Break
 
 LOG = (
     Break(
+        "the files of a commit are objects until its end",
+        "log/replay/commit_file.py",
+        "if len(self._waiting) == _WAITING:",
+        "if False:",
+        "log/replay/test_commit_file.py",
+    ),
+    Break(
+        "the last files of a long commit are left out",
+        "log/replay/commit_file.py",
+        "if self._waiting or not self._tables:",
+        "if not self._tables:",
+        "log/replay/test_commit_file.py",
+    ),
+    Break(
+        "files of several partitions share the values of the first",
+        "spark/stages/target.py",
+        "if code not in known:",
+        "if not known:",
+        "spark/stages/test_target.py",
+    ),
+    Break(
         "a checkpoint's row group holds one kind of action",
         "log/replay/checkpoint.py",
         "there[kind].null_count == len(there)}",
