@@ -6,6 +6,8 @@ from tests.mutants.base import Break
 
 _SPLICE = "worker/write/splice/"
 _TESTS = "worker/write/test_page_reasons.py worker/write/test_pages.py"
+_AGREEMENT = "worker/parquet/agreement.py"
+_SAID_TWICE = "worker/parquet/test_agreement.py"
 
 PAGES = (
     Break(
@@ -77,5 +79,68 @@ PAGES = (
         "        by = placed.start - chunk.start\n",
         "        by = 0\n",
         "worker/parquet/test_encode.py " + _TESTS,
+    ),
+    Break(
+        "a least value above the greatest is copied",
+        _AGREEMENT,
+        "low in said and high in said and _is_above(",
+        "low in said and high in said and False and _is_above(",
+        _SAID_TWICE,
+    ),
+    Break(
+        "bounds of values that are all null are copied",
+        _AGREEMENT,
+        "    if nulls == chunk.values and any(",
+        "    if False and any(",
+        _SAID_TWICE,
+    ),
+    Break(
+        "more nulls than values, or fewer than none, are copied",
+        _AGREEMENT,
+        "    if not 0 <= nulls <= chunk.values or (",
+        "    if (",
+        _SAID_TWICE,
+    ),
+    Break(
+        "other nulls than the histogram of levels has are copied",
+        _AGREEMENT,
+        "chunk.values - counts[-1] != nulls",
+        "False",
+        _SAID_TWICE,
+    ),
+    Break(
+        "other nulls than pages have are copied",
+        _AGREEMENT,
+        "get(said, 3, told.nulls) != told.nulls",
+        "False",
+        _SAID_TWICE,
+    ),
+    Break(
+        "other bounds than pages have are copied",
+        _AGREEMENT,
+        "    if not agrees:\n",
+        "    if False:\n",
+        _SAID_TWICE,
+    ),
+    Break(
+        "a footer is not compared with the column indexes",
+        _SPLICE + "base.py",
+        "check_told(chunk, leaves[key[1]], told_by_index(_whole(columns[key])))",
+        "_whole(columns[key])",
+        _SAID_TWICE,
+    ),
+    Break(
+        "a footer is not compared with the headers of pages",
+        _SPLICE + "base.py",
+        "check_told(chunk, leaves[key[1]], told_by_headers(walked(chunk, base.read_at)))",
+        "told_by_headers(walked(chunk, base.read_at))",
+        _SAID_TWICE,
+    ),
+    Break(
+        "NaN is a bound",
+        _SPLICE + "known.py",
+        "        if has_bounds and any(math.isnan(",
+        "        if False and any(math.isnan(",
+        _SAID_TWICE,
     ),
 )

@@ -13,6 +13,7 @@ _INDEX = {1: LIST, 2: LIST}
 _LOCATION = {1: I64, 2: I32, 3: I64}
 _HEADER_BYTES = 4 << 10
 DATA, DICTIONARY, DATA_V2 = 0, 2, 3
+_NOTHING: Struct = {}
 
 
 def offset_index(chunk: Chunk, data: bytes) -> Struct:
@@ -50,22 +51,22 @@ def moved_index(index: Struct, by: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """A page that a walk came by: its kind, its first byte and the one behind its last, and its values if it has data."""
+    """A page that a walk came by: its kind, its first byte and the one behind its last; if it has data, its values, how many of
+    them its header says to be null (None where it does not say so), and the statistics in its header.
+    """
 
     kind: int
     start: int
     end: int
     values: int
-
-
-def check_pages(chunk: Chunk, read_at: ReadAt) -> None:
-    """Walk from page to page. Raises NotSpliceable where they do not fill the chunk, or have more or fewer values than it."""
-    for _ in walked(chunk, read_at):
-        pass
+    nulls: int | None
+    said: Struct
 
 
 def walked(chunk: Chunk, read_at: ReadAt) -> Iterator[Walked]:
-    """The pages from one to the next. Raises NotSpliceable as `check_pages`."""
+    """The pages from one to the next. Raises NotSpliceable where they do not fill the chunk, or have more or fewer values than
+    it.
+    """
     place, values = chunk.start, 0
     while place < chunk.end:
         try:
@@ -75,13 +76,14 @@ def walked(chunk: Chunk, read_at: ReadAt) -> Iterator[Walked]:
         kind, size = get(header, 1), get(header, 3)
         if not isinstance(size, int) or size < 0 or not _may_be(kind, place, chunk):
             raise NotSpliceable(Reason.PAGES)
-        count = 0
+        count, nulls, said = 0, None, _NOTHING
         if kind in (DATA, DATA_V2):
-            count = _count(get(header, 5 if kind == DATA else 8))
+            page = get(header, 5 if kind == DATA else 8)
+            count, (nulls, said) = _count(page), _said(kind, page)
         elif kind != DICTIONARY:
             raise NotSpliceable(Reason.PAGES, "a page is of an unknown kind")
         values += count
-        yield Walked(kind, place, place + length + size, count)
+        yield Walked(kind, place, place + length + size, count, nulls, said)
         place += length + size
     if place != chunk.end or values != chunk.values:
         raise NotSpliceable(Reason.PAGES)
@@ -98,3 +100,11 @@ def _count(page: object) -> int:
     if not isinstance(count, int) or count < 0:
         raise NotSpliceable(Reason.PAGES)
     return count
+
+
+def _said(kind: int, page: Struct) -> tuple[int | None, Struct]:
+    """How many values of a page are null, and its statistics, as far as its header says so."""
+    found = get(page, 5 if kind == DATA else 8)
+    said = found if isinstance(found, dict) else _NOTHING
+    nulls = get(said, 3) if kind == DATA else get(page, 2)
+    return nulls if isinstance(nulls, int) else None, said

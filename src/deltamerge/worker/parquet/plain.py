@@ -19,6 +19,7 @@ class Reason(Enum):
     TYPES = "a column is stored in another type than the table's"
     CALENDAR = "it may count days in another calendar"
     ORDERS = "it does not say how its statistics compare values"
+    STATISTICS = "what it says of its values contradicts itself"
     INDEXES = "its page indexes or Bloom filters can't be kept"
     PAGES = "its pages are not where its footer says"
 

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltamerge.protocol.formats.thrift import BINARY, I32, STRUCT, Items, Struct
+from deltamerge.protocol.formats.thrift import BINARY, I32, I64, STRUCT, Items, Struct
 from deltamerge.worker.parquet.footer import Chunk, get
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 _ELEMENT = {1: I32, 2: I32, 3: I32, 4: BINARY, 5: I32, 6: I32, 7: I32, 8: I32, 9: I32, 10: STRUCT}
 _INT32, _INT64, _BYTE_ARRAY, _FIXED = 1, 2, 6, 7
-_MICROS, _INT_8 = 10, 15
+_DECIMAL, _MICROS, _INT_8 = 5, 10, 15  # 5 both as a converted type and as a field of the logical ones
 _WIDTHS = {_INT32: 32, _INT64: 64}
 _BYTES = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 _LIST, _MAPS = (3,), (1, 2)
@@ -28,13 +28,16 @@ _DEEPEST = 64
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column of values: its path, its physical type, the bytes of each value if all have as many, and its deepest levels."""
+    """A column of values: its path, its physical type, the bytes of each value if all have as many, its deepest levels, and
+    whether it has decimals.
+    """
 
     path: tuple[bytes, ...]
     type: int
     length: int
     definition: int
     repetition: int
+    is_decimal: bool = False
 
 
 def check_chunk(chunk: Chunk, leaf: Leaf) -> None:
@@ -54,8 +57,13 @@ def check_chunk(chunk: Chunk, leaf: Leaf) -> None:
         raise NotSpliceable(Reason.FOOTER, "it has the bytes of texts, and is no text")
     for id, deepest in ((2, leaf.repetition), (3, leaf.definition)):
         histogram = get(sizes, id)
-        if histogram is not None and not (isinstance(histogram, Items) and len(histogram.values) in (0, deepest + 1)):
+        if histogram is not None and not _is_histogram(histogram, deepest + 1):
             raise NotSpliceable(Reason.FOOTER, "a histogram of levels is not of its column")
+
+
+def _is_histogram(found: object, levels: int) -> bool:
+    """Whether it counts that many levels, or none."""
+    return isinstance(found, Items) and (not found.values or (len(found.values) == levels and found.type == I64))
 
 
 def _both(chunk: Chunk) -> list[tuple[int, bytes]]:
@@ -93,7 +101,8 @@ class Node:
         definition += self.repetition != REQUIRED
         repetition += self.repetition == REPEATED
         if not self.below:
-            return [Leaf(path, get(self.element, 1), get(self.element, 2, 0), definition, repetition)]
+            is_decimal = get(self.element, 6) == _DECIMAL or _DECIMAL in get(self.element, 10, {})
+            return [Leaf(path, get(self.element, 1), get(self.element, 2, 0), definition, repetition, is_decimal)]
         return [leaf for node in self.below for leaf in node._leaves(path, definition, repetition)]
 
 

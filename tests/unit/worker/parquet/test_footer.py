@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamerge.protocol.formats.thrift import struct_bytes
+from deltamerge.protocol.formats.thrift import read_struct, struct_bytes
+from deltamerge.worker.parquet.agreement import check_statistics, check_told, told_by_headers, told_by_index
 from deltamerge.worker.parquet.footer import (
     MAGIC,
     Chunk,
@@ -22,16 +23,17 @@ from deltamerge.worker.parquet.footer import (
     footer_of,
     get,
     group_fields,
+    index_in,
     moved,
     parse_footer,
     type_ordered,
 )
-from deltamerge.worker.parquet.places import check_pages, moved_index, offset_index
+from deltamerge.worker.parquet.places import moved_index, offset_index, walked
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from deltamerge.worker.parquet.schema import check_chunk, columns_of, is_alike
 from tests.spec.golden import golden_names, unpack
-from tests.unit.worker.data import examples
-from tests.unit.worker.write.splicing import by_arrow, by_delta_rs, by_duckdb, table_of
+from tests.unit.worker.data import examples, folder
+from tests.unit.worker.write.splicing import Change, by_arrow, by_delta_rs, by_duckdb, changes, table_of, writers
 
 TABLE = table_of([])
 ROWS = pa.table(
@@ -47,12 +49,23 @@ def check_whole(data: bytes) -> Footer:
     for group in footer.groups:
         for chunk, leaf in zip(group.chunks, leaves, strict=True):
             check_chunk(chunk, leaf)
-            check_pages(chunk, lambda count, place: data[place : place + count])
+            pages = list(walked(chunk, lambda count, place: data[place : place + count]))
+            check_statistics(chunk, leaf)
+            check_told(chunk, leaf, told_by_headers(pages))
             if 4 in chunk.fields and 6 in chunk.fields:
                 start = get(chunk.fields, 4)
                 index = data[start : start + get(chunk.fields, 5)]
                 assert moved_index(offset_index(chunk, index), 0) == index
+                check_told(chunk, leaf, told_by_index(read_struct(index_in(data, chunk, 6))[0]))
     return footer
+
+
+@examples
+@given(changes(), writers)
+def test_footers_of_any_rows(change: Change, write: Callable[..., None]) -> None:
+    with folder() as root:
+        write(table_of(change.rows), root / "f.parquet", change.group_rows)
+        check_whole((root / "f.parquet").read_bytes())
 
 
 @pytest.mark.parametrize("write", [by_arrow, by_duckdb, by_delta_rs])

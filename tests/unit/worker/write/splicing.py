@@ -18,7 +18,7 @@ from deltalake import write_deltalake
 from hypothesis import strategies as st
 
 from deltamerge.budgets import using
-from deltamerge.protocol.formats.thrift import I32, LIST, STRUCT, Items, struct_bytes
+from deltamerge.protocol.formats.thrift import I32, LIST, STRUCT, Items, Struct, struct_bytes
 from deltamerge.worker.parquet.footer import footer_of
 from deltamerge.worker.scan.scan import ROW, FileTask
 from deltamerge.worker.write.feed import FeedWriter, change_file_spec
@@ -216,6 +216,22 @@ def edited_meta(path: Path, **changed: Any) -> None:
         own = {int(name[1:]): field for name, field in changed.items() if name[0] == "o"}
         chunks[0] = {**chunks[0], 3: (STRUCT, meta), **own}
         groups[0] = {**groups[0], 1: (LIST, Items(STRUCT, tuple(chunks)))}
+        fields[4] = (LIST, Items(STRUCT, tuple(groups)))
+        return before
+
+    edited(path, edit)
+
+
+def edited_statistics(path: Path, leaf: int, said: Struct) -> None:
+    """A file of which each row group has other fields in the statistics of a column."""
+
+    def edit(fields: dict[int, Any], before: bytes) -> bytes:
+        groups = []
+        for group in fields[4][1].values:
+            chunks = list(group[1][1].values)
+            meta = chunks[leaf][3][1]
+            chunks[leaf] = {**chunks[leaf], 3: (STRUCT, {**meta, 12: (STRUCT, {**meta[12][1], **said})})}
+            groups.append({**group, 1: (LIST, Items(STRUCT, tuple(chunks)))})
         fields[4] = (LIST, Items(STRUCT, tuple(groups)))
         return before
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from deltamerge.protocol.formats.thrift import Malformed, Struct, read_struct
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
+from deltamerge.worker.parquet.agreement import check_statistics, check_told, told_by_headers, told_by_index
 from deltamerge.worker.parquet.encode import empty_footer
 from deltamerge.worker.parquet.footer import Chunk, Footer, get, parse_footer, type_ordered
-from deltamerge.worker.parquet.places import check_pages, offset_index
+from deltamerge.worker.parquet.places import offset_index, walked
 from deltamerge.worker.parquet.plain import NotSpliceable, Reason
 from deltamerge.worker.parquet.schema import REQUIRED, Node, check_chunk, columns_of, is_alike
 from deltamerge.worker.scan.scan import FileTask, row_groups
@@ -88,6 +89,7 @@ def base_of(spec: ChangeSpec, task: FileTask, opened: Opened) -> Base:
             raise NotSpliceable(Reason.FOOTER, "column chunks are not those of the schema")
         for chunk, leaf in zip(group.chunks, leaves, strict=True):
             check_chunk(chunk, leaf)
+            check_statistics(chunk, leaf)
         if any(len(chunk.path) == 1 and chunk.values != group.rows for chunk in group.chunks):
             raise NotSpliceable(Reason.FOOTER, "a column has other rows than its row group")
     if [group.rows for group in footer.groups] != [group.rows for group in row_groups(opened.file)]:
@@ -161,7 +163,8 @@ class Indexes:
 def indexes_of(base: Base) -> Indexes:
     """The indexes of a file's pages; chunks without one are looked through.
 
-    Raises NotSpliceable where pages are not where the footer says, and for indexes and Bloom filters that can't be kept.
+    Raises NotSpliceable where pages are not where the footer says, or are said to have other values, and for indexes and Bloom
+    filters that can't be kept.
     """
     footer = base.footer
     chunks = {(g, c): chunk for g, group in enumerate(footer.groups) for c, chunk in enumerate(group.chunks)}
@@ -171,6 +174,7 @@ def indexes_of(base: Base) -> Indexes:
     if high - low > _INDEX_BYTES:
         raise NotSpliceable(Reason.INDEXES, "they are far apart")
     data = base.read_at(high - low, low) if places else b""
+    leaves = [leaf for node in base.columns for leaf in node.leaves]
     offsets, columns = {}, {}
     for key, chunk in chunks.items():
         if (key, 4) in places:
@@ -179,10 +183,11 @@ def indexes_of(base: Base) -> Indexes:
         elif base.store.remote or 6 in chunk.fields:
             raise NotSpliceable(Reason.INDEXES, "a column chunk has no offset index")
         else:
-            check_pages(chunk, base.read_at)
+            check_told(chunk, leaves[key[1]], told_by_headers(walked(chunk, base.read_at)))
         if (key, 6) in places:
             start, end = places[key, 6]
-            columns[key] = _whole(data[start - low : end - low])
+            columns[key] = data[start - low : end - low]
+            check_told(chunk, leaves[key[1]], told_by_index(_whole(columns[key])))
     _check_bloom_filters(base)
     return Indexes(offsets, columns, len(offsets) == len(chunks))
 
@@ -194,7 +199,7 @@ def _place(chunk: Chunk, id: int, footer: Footer) -> tuple[int, int]:
     return start, start + length
 
 
-def _whole(data: bytes) -> bytes:
+def _whole(data: bytes) -> Struct:
     """A column index, which has nothing that depends on its place."""
     try:
         fields, end = read_struct(data)
@@ -202,7 +207,7 @@ def _whole(data: bytes) -> bytes:
         raise NotSpliceable(Reason.INDEXES, str(error)) from error
     if end != len(data) or not set(fields) <= {1, 2, 3, 4, 5, 6, 7, 8}:
         raise NotSpliceable(Reason.INDEXES, "a column index is not understood")
-    return data
+    return fields
 
 
 def _check_bloom_filters(base: Base) -> None:

@@ -5,6 +5,7 @@ Where it does not say so with certainty, the values are read, and the footer say
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -93,6 +94,9 @@ def known_of(
             return None
         if nans and nans == chunk.values - nulls and not has_bounds:
             return Known(nulls, has_nan=True)
+        # NaN is no bound: readers take such ones for none.
+        if has_bounds and any(math.isnan(_bound(bound, chunk.meta[1][1])) for bound in (low, high)):
+            return None
     is_sure = has_bounds and (exact == (True, True) or (exact == (None, None) and writer.startswith(_EXACT_NUMBERS)))
     return Known(nulls, has_nan=nans > 0) if is_sure else None
 
