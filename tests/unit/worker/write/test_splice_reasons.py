@@ -28,6 +28,7 @@ from tests.unit.worker.write.splicing import (
     column_index_of_noise,
     edited,
     edited_meta,
+    edited_statistics,
     moved_pages,
     read,
     update_of,
@@ -73,6 +74,13 @@ PLAIN = {
     "a Bloom filter that is none": Plain(Reason.INDEXES, edit=lambda path: edited_meta(path, m14=(I64, 4), m15=(I32, 9))),
     "half an index": Plain(Reason.INDEXES, edit=lambda path: edited_meta(path, o6=(I64, 1 << 30))),
     "a column index that is none": Plain(Reason.INDEXES, edit=column_index_of_noise),
+    "more nulls than values": Plain(Reason.STATISTICS, edit=lambda path: edited_statistics(path, 0, {3: (I64, 5)})),
+    "fewer nulls than its pages have": Plain(
+        Reason.STATISTICS,
+        ROWS.set_column(0, "id", pa.array([None] * 12, pa.int64())),
+        write={"write_page_index": False},
+        edit=lambda path: edited_statistics(path, 0, {3: (I64, 0)}),
+    ),
     "pages that are elsewhere": Plain(Reason.PAGES, edit=moved_pages),
 }
 
