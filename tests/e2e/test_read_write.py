@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -207,3 +208,18 @@ def test_a_version_is_read_by_its_time(spark: SparkSession, tmp_path: Path) -> N
         deltamerge.read(spark, path, timestamp="2030-01-01")
     with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS"):
         deltamerge.read(spark, path, version=1, timestamp="2020-09-13")
+
+
+@pytest.mark.local(reason="object stores are read by the Arrow scan")
+@pytest.mark.parametrize("name", ["_x.parquet", ".x.parquet", "_metadata", "x.parquet._COPYING_"])
+def test_files_that_spark_would_take_for_hidden_ones_are_read(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "t"
+    for row in ((1, "a"), (2, "b")):
+        deltamerge.write(spark.createDataFrame([row], "id int, name string"), str(path), mode="append")
+    log = path / "_delta_log" / f"{1:020d}.json"
+    (old,) = [json.loads(line)["add"]["path"] for line in log.read_text().splitlines() if '"add"' in line]
+    (path / old).rename(path / name)
+    log.write_text(log.read_text().replace(old, name))
+    assert content(spark, path) == [(1, "a"), (2, "b")]
+    DeltaTable.forPath(spark, str(path)).update("id = 2", {"name": "'c'"})
+    assert content(spark, path) == [(1, "a"), (2, "c")]

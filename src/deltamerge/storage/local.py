@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +45,7 @@ class LocalStore:
                 for entry in entries:
                     # A file may vanish between its listing and its stat: another writer's temporary one does.
                     with contextlib.suppress(FileNotFoundError):
-                        if entry.name >= start and entry.is_file():
+                        if entry.name >= start and _is_file(entry):
                             name = f"{folder}/{entry.name}" if folder else entry.name
                             found.append(_info(name, entry.stat()))
         except (FileNotFoundError, NotADirectoryError):
@@ -56,20 +57,30 @@ class LocalStore:
 
     def read(self, name: str, most: int | None = None) -> bytes:
         try:
-            if most is not None and (self._root / name).stat().st_size > most:
-                raise ObjectTooLarge(name, most)
-            return (self._root / name).read_bytes()
+            # A pipe would be waited for until somebody writes into it.
+            with open(self._root / name, "rb", opener=_without_waiting) as file:
+                found = os.stat(file.fileno())
+                if not stat.S_ISREG(found.st_mode):
+                    raise NotFound(name)
+                if most is not None and found.st_size > most:
+                    raise ObjectTooLarge(name, most)
+                return file.read()
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise NotFound(name) from error
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise NotFound(name) from error
             raise _refused("read", self._root / name, error) from error
 
     def info(self, name: str) -> ObjectInfo | None:
         try:
-            return _info(name, (self._root / name).stat())
+            found = (self._root / name).stat()
+            return _info(name, found) if stat.S_ISREG(found.st_mode) else None
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                return None
             raise _refused("read", self._root / name, error) from error
 
     def exists_folder(self, folder: str) -> bool:
@@ -146,7 +157,7 @@ class LocalStore:
                             continue
                         if entry.is_dir(follow_symlinks=False):
                             folders.append(_info(name, entry.stat()))
-                        elif entry.is_file():
+                        elif _is_file(entry):
                             files.append(_info(name, entry.stat()))
         except (FileNotFoundError, NotADirectoryError):
             return Listing()
@@ -172,14 +183,27 @@ class LocalStore:
         return gone
 
 
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _is_data(name: str) -> bool:
     """Whether a file lies among the table's data, not in a folder whose every visible file is taken for one of its own."""
     return not name.startswith((".", "_"))
 
 
-def _info(name: str, stat: os.stat_result) -> ObjectInfo:
-    etag = f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}"
-    return ObjectInfo(name, stat.st_size, stat.st_mtime_ns // 1_000_000, etag)
+def _info(name: str, found: os.stat_result) -> ObjectInfo:
+    etag = f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
+    return ObjectInfo(name, found.st_size, found.st_mtime_ns // 1_000_000, etag)
 
 
 def _is_linked(target: Path, temporary: Path) -> bool:

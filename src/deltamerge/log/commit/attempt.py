@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from deltamerge._version import __version__
+from deltamerge.errors import CorruptTableError, restore_action
 from deltamerge.log.commit.conflict import Isolation
 from deltamerge.log.commit.proposal import Proposal
 from deltamerge.log.commit.row_ids import assigned
@@ -26,7 +27,7 @@ _PRESERVED = "delta.rowTracking.preserved"
 def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolation: Isolation, now: int, txn_id: str) -> bytes:
     """The commit file of the version after `current` for a proposal made on `read`, at `now` in ms.
 
-    Raises AnalysisError when a file's rows can't be given ids.
+    Raises AnalysisError when a file's rows can't be given ids, CorruptTableError where no later time is left.
     """
     version = current.version + 1
     actions: Sequence[Action] = proposal.actions_at(now)
@@ -42,6 +43,13 @@ def commit_bytes(proposal: Proposal, read: Snapshot, current: Snapshot, isolatio
     made = None
     if in_commit_timestamps(protocol, metadata):
         made = max(now, current.timestamp + 1)
+        if made >= 1 << 63:
+            raise CorruptTableError(
+                "DELTAMERGE_CORRUPT_COMMIT",
+                f"No later time can follow the inCommitTimestamp of version {current.version} of {read.store.url}.",
+                parameters={"table": read.store.url, "version": current.version},
+                hint=restore_action("commitInfo"),
+            )
         info = {"inCommitTimestamp": made, **info}
     actions = [_since(a, current, made) if isinstance(a, Metadata) else a for a in actions]
     if assigns_row_ids(protocol, metadata):

@@ -30,7 +30,7 @@ def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
         return -1
     try:
         mark = json_value(found.configuration)[_MARK]
-        if not isinstance(mark, int) or isinstance(mark, bool):
+        if not isinstance(mark, int) or isinstance(mark, bool) or not -1 <= mark < 1 << 63:
             raise TypeError(f"{mark} is no row id")
     except (ValueError, LookupError, TypeError) as error:
         raise CorruptTableError(

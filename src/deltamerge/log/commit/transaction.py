@@ -48,6 +48,8 @@ __all__ = ["Committed", "Proposal", "check_removable", "commit", "delete_quietly
 log = logging.getLogger("deltamerge.log")
 
 _ATTEMPTS = 1_000
+# So often in a row the next name may be taken, and yet no commit be listed: a listing may be late.
+_UNREAD_ATTEMPTS = 50
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
     The files that it adds are written, and on a disk synced, by those who made them; their folders are synced here, before.
     The deletion vectors of marked files are written here: where a winner has marked other rows of them, they are joined.
     Raises a ConcurrentModificationError when a commit that came first conflicts, or when another table is at the path by now;
-    StorageError when the store refuses. The table is then as it was; so it is when CorruptTableError tells that `read`
-    contradicts its checksum. Raises CommitStateUnknownError when the store failed and does not tell what became of the commit.
+    StorageError when the store refuses, or when what is no commit has the next version's name. The table is then as it was; so it
+    is when CorruptTableError tells that `read` contradicts its checksum. Raises CommitStateUnknownError when the store failed and
+    does not tell what became of the commit.
     """
     check_sound(read)
     _check_append_only(read, proposal)
@@ -83,6 +86,7 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
         follow = partial(_follow, turn, isolation, read_vector)
         if waited:
             current, proposal = follow(current, proposal)
+        unread = 0
         for attempt in range(1, _ATTEMPTS + 1):
             proposal = _with_vectors(read, proposal, vectors)
             try:
@@ -100,7 +104,11 @@ def commit(read: Snapshot, proposal: Proposal) -> Committed:
                 turn.keep(replace(made, file=file), current, after)
                 return Committed(after, attempt, proposal.metrics)
             log.info("version %d of %s was taken, checking it for conflicts", current.version + 1, read.store.url)
-            current, proposal = follow(current, proposal)
+            before = current
+            current, proposal = follow(before, proposal)
+            unread = unread + 1 if current is before else 0
+            if unread >= _UNREAD_ATTEMPTS and read.store.info(commit_name(before.version + 1)) is None:
+                raise _no_commit(before)
             time.sleep(random.uniform(0, 0.01) * min(attempt, 10))
         raise ConcurrentWriteError(
             "DELTA_CONCURRENT_WRITE",
@@ -275,6 +283,16 @@ def _checked(
 
 def _would_read(read: ReadSet, winner: CommitFile) -> bool:
     return bool(winner.adds.num_rows) and read.would_read is not None and bool(read.would_read(FileSet.of(winner.adds)).any())
+
+
+def _no_commit(current: Snapshot) -> StorageError:
+    name = commit_name(current.version + 1)
+    return StorageError(
+        "DELTAMERGE_COMMIT_NAME_TAKEN",
+        f"{current.store.url}/{name} is there, but it is no file that can be read as a commit.",
+        parameters={"tableName": current.store.url, "file": name},
+        hint="Look what it is, such as a folder or a link to nothing, and remove it. The table is as it was.",
+    )
 
 
 def _unknown(current: Snapshot, error: StorageError) -> CommitStateUnknownError:

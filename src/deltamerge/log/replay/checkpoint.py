@@ -20,9 +20,11 @@ from deltamerge.log.replay.commit_file import UNPARSABLE, cause_of, json_lines
 from deltamerge.log.replay.files import (
     FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
+    VECTOR,
     FileChunk,
     file_keys,
     last_of_each,
+    repeats_key,
     table_of,
     with_vectors,
 )
@@ -31,7 +33,8 @@ from deltamerge.log.stats.stored import STRUCTS, StoredFile, StoredStats, parsed
 from deltamerge.log.stats.struct import json_texts, whole
 from deltamerge.protocol.formats.decoded_size import OBJECT_TIMES, DecodedSize
 from deltamerge.protocol.formats.parquet_file import ParquetFile
-from deltamerge.protocol.table.actions import Action, parse_action
+from deltamerge.protocol.table.actions import KINDS, Action, DomainMetadata, Txn, parse_action
+from deltamerge.protocol.values.values import long
 from deltamerge.storage import NotFound, Store
 
 SIDECARS = f"{LOG}/_sidecars"
@@ -71,20 +74,40 @@ def read_checkpoint(store: Store, files: CheckpointFiles) -> CheckpointState:
         raise _corrupt(store, first, first, f"its checkpointMetadata is not of version {files.version}")
     if files.has_uuid and parts[0].version is None:
         raise _corrupt(store, first, first, "it has no checkpointMetadata")
-    parts += _read_all(store, [sidecar for part in parts for sidecar in part.sidecars], first, size)
+    sidecars = _read_all(store, [sidecar for part in parts for sidecar in part.sidecars], first, size)
+    parts += sidecars
     try:
+        if any(part.others or part.sidecars or part.version is not None for part in sidecars):
+            raise ValueError("a sidecar holds an action that is about no file")
         chunks = tuple(_gathered([chunk for part in parts for chunk in part.adds]))
         removes = pa.concat_tables([part.removes for part in parts])
-        _check_reconciled(chunks, file_keys(removes))
+        others = tuple(action for part in parts for action in part.others)
+        _check_reconciled(chunks, file_keys(removes), others)
     except ValueError as error:
         raise _corrupt(store, first, first, str(error)) from error
-    return CheckpointState(chunks, removes, tuple(action for part in parts for action in part.others))
+    return CheckpointState(chunks, removes, others)
 
 
-def _check_reconciled(chunks: Sequence[FileChunk], removed: pa.Array) -> None:
-    """Raise ValueError for a file that is there both as added and as removed: which is the later a checkpoint does not tell."""
+def _check_reconciled(chunks: Sequence[FileChunk], removed: pa.Array, others: Sequence[Action]) -> None:
+    """Raise ValueError for actions of which a later one replaces an earlier one: which it is a checkpoint does not tell. So it is
+    with a file that is both added and removed.
+    """
+    known: dict[tuple[str, ...], Action] = {}
+    for action in others:
+        if known.setdefault(_subject(action), action) != action:
+            raise ValueError(f"it was not reconciled, it has different actions of {' '.join(_subject(action))}")
     if len(removed) and any(pc.any(pc.is_in(chunk.keys, removed)).as_py() for chunk in chunks):
         raise ValueError("it was not reconciled, it holds a file both as added and as removed")
+
+
+def _subject(action: Action) -> tuple[str, ...]:
+    """What only one action of a version is about."""
+    kind = next(name for name, type in KINDS.items() if isinstance(action, type))
+    match action:
+        case Txn(app_id=name) | DomainMetadata(domain=name):
+            return kind, name
+        case _:
+            return (kind,)
 
 
 def sidecars_of(store: Store, name: str) -> tuple[str, ...]:
@@ -178,7 +201,9 @@ def _small(found: Mapping[str, list[Any]], adds: tuple[FileChunk, ...], removes:
     kinds = [kind for kind in _SMALL if kind not in ("checkpointMetadata", "sidecar")]
     actions = [parse_action({kind: value}) for kind in kinds for value in found[kind]]
     sidecars = tuple((_sidecar_name(value["path"]), int(value["sizeInBytes"])) for value in found["sidecar"])
-    version = next((int(value["version"]) for value in found["checkpointMetadata"]), None)
+    if len(found["checkpointMetadata"]) > 1:
+        raise ValueError("it has more than one checkpointMetadata")
+    version = next((long(value["version"]) for value in found["checkpointMetadata"]), None)
     return _Part(adds, removes, tuple(a for a in actions if a is not None), sidecars, version)
 
 
@@ -242,6 +267,11 @@ def _chunk(adds: pa.StructArray, parsed: pa.StructArray | None) -> FileChunk:
 
 def _rows(structs: pa.StructArray, schema: pa.Schema) -> pa.Table:
     """Structs as a table of exactly `schema`; absent fields are null."""
+    at = structs.type.get_field_index("deletionVector")
+    if at >= 0 and pc.any(pc.is_valid(vectors := pc.struct_field(structs, [at]))).as_py():
+        names = {field.name for field in vectors.type} if pa.types.is_struct(vectors.type) else set()
+        if not names & set(VECTOR.names):
+            raise ValueError("a deletion vector is no descriptor of one")
     return with_vectors(pa.table([_child(structs, field) for field in schema], schema=schema))
 
 
@@ -261,6 +291,8 @@ def _checked(table: pa.Table) -> pa.Table:
         if table[name].null_count:
             raise ValueError(f"a file action has no {name}")
     table.select(_TEXTS).validate(full=True)
+    if repeats_key(whole(table["partitionValues"])):
+        raise ValueError("a file has two values for one partition column")
     return table
 
 

@@ -58,7 +58,7 @@ class CommitFile:
     def in_commit_timestamp(self) -> int | None:
         """`inCommitTimestamp` of the commitInfo, in ms."""
         found = self.info.get("inCommitTimestamp")
-        return found if isinstance(found, int) else None
+        return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 1 << 63 else None
 
     @functools.cached_property
     def removed_keys(self) -> Sequence[str]:
@@ -294,8 +294,8 @@ def _in_order(adds: pa.Table, removes: pa.Table, order: Sequence[int]) -> tuple[
 
 def _check_whole(adds: pa.Table, removes: pa.Table, others: Sequence[Action], first: int) -> None:
     """Raise ValueError when a log compaction from version `first` on lacks what its commits surely had."""
-    if not (len(adds) or len(removes) or others):
-        raise ValueError("it holds no action that is known")
+    if not (len(adds) or len(removes) or any(not isinstance(action, CommitInfo) for action in others)):
+        raise ValueError("it holds no action that commits leave in one")
     kinds = {type(action) for action in others}
     if not first and not {Protocol, Metadata} <= kinds:
         raise ValueError("it begins at version 0, and lacks the table's protocol or metadata")

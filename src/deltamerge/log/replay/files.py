@@ -27,7 +27,7 @@ _MOST_CHUNKS = 24
 _LARGE_CHUNK = 100_000
 _ROWS_AT_ONCE = 10_000
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
-_VECTOR = pa.struct(
+VECTOR = pa.struct(
     [
         ("storageType", pa.string()),
         ("pathOrInlineDv", pa.string()),
@@ -44,7 +44,7 @@ FILE_SCHEMA = pa.schema(
         ("modificationTime", pa.int64()),
         ("stats", pa.string()),
         ("tags", _TEXT_MAP),
-        ("deletionVector", _VECTOR),
+        ("deletionVector", VECTOR),
         ("baseRowId", pa.int64()),
         ("defaultRowCommitVersion", pa.int64()),
         ("clusteringProvider", pa.string()),
@@ -58,7 +58,7 @@ TOMBSTONE_SCHEMA = pa.schema(
         ("partitionValues", _TEXT_MAP),
         ("size", pa.int64()),
         ("tags", _TEXT_MAP),
-        ("deletionVector", _VECTOR),
+        ("deletionVector", VECTOR),
         ("baseRowId", pa.int64()),
         ("defaultRowCommitVersion", pa.int64()),
     ]
@@ -66,32 +66,56 @@ TOMBSTONE_SCHEMA = pa.schema(
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """The JSON values of add or remove actions as an Arrow table of `schema`. Raises pa.ArrowInvalid, TypeError."""
+    """The JSON values of add or remove actions as an Arrow table of `schema`. Raises pa.ArrowInvalid, TypeError, ValueError."""
     columns = []
     for field in schema:
         values = [row.get(field.name) for row in rows]
+        if pa.types.is_int64(field.type) and float in set(map(type, values)):
+            raise ValueError(f"a {field.name} is no whole number")
+        if field.type == VECTOR and not all(map(_may_describe, values)):
+            raise ValueError("a deletion vector is no descriptor of one")
         if pa.types.is_map(field.type):
             values = [None if value is None else list(value.items()) for value in values]
         columns.append(pa.array(values, field.type))
     return with_vectors(pa.table(columns, schema=schema))
 
 
+def _may_describe(value: Any) -> bool:
+    """Whether a JSON value may be a vector's descriptor: an object with one of its fields, or with no value at all."""
+    if not isinstance(value, Mapping):
+        return value is None
+    return any(value.get(name) is not None for name in VECTOR.names) or all(item is None for item in value.values())
+
+
+def repeats_key(maps: pa.MapArray) -> bool:
+    """Whether one of some maps has a key twice."""
+    offsets = maps.offsets.to_numpy()
+    lengths = np.diff(offsets)
+    if lengths.max(initial=0) < 2:
+        return False
+    rows = np.repeat(np.arange(len(maps)), lengths)
+    codes = pc.dictionary_encode(maps.keys.slice(offsets[0], offsets[-1] - offsets[0])).indices.to_numpy()
+    return len(np.unique(rows * (int(codes.max()) + 1) + codes)) < len(codes)
+
+
 def with_vectors(table: pa.Table) -> pa.Table:
     """A file table whose deletion vectors are descriptors or null: one of nulls alone, as some writers leave it, is none.
 
-    Raises ValueError for a descriptor that lacks a field without which it names no vector.
+    Raises ValueError for a descriptor that lacks a field without which it names no vector, and for a negative size.
     """
+    if (pc.min(table["size"]).as_py() or 0) < 0:
+        raise ValueError("the size of a file is negative")
     vectors = whole(table["deletionVector"])
     if vectors.null_count == len(vectors):
         return table
-    given = {name: pc.and_(pc.is_valid(vectors), pc.is_valid(pc.struct_field(vectors, name))) for name in _VECTOR.names}
+    given = {name: pc.and_(pc.is_valid(vectors), pc.is_valid(pc.struct_field(vectors, name))) for name in VECTOR.names}
     there = functools.reduce(pc.or_, given.values())
     for name, has in given.items():
         if name != "offset" and not has.equals(there):
             raise ValueError(f"a deletion vector has no {name}")
     if there.equals(pc.is_valid(vectors)):
         return table
-    none = pc.if_else(there, vectors, pa.scalar(None, _VECTOR))
+    none = pc.if_else(there, vectors, pa.scalar(None, VECTOR))
     return table.set_column(table.schema.get_field_index("deletionVector"), table.schema.field("deletionVector"), none)
 
 

@@ -16,13 +16,13 @@ from deltamerge.storage import ObjectInfo, Store
 
 LOG = "_delta_log"
 
-_COMMIT = re.compile(r"(\d{20})\.json")
+_COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
 _PARTITION = re.compile(r"(?P<root>.+)/(?P<name>[^/=]+)=(?P<value>[^/]*)")
-_COMPACTED = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
-_CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
-_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
-_UUID = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.(?:json|parquet)")
-_CHECKSUM = re.compile(r"(\d{20})\.crc")
+_COMPACTED = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json", re.ASCII)
+_CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet", re.ASCII)
+_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet", re.ASCII)
+_UUID = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.(?:json|parquet)", re.ASCII)
+_CHECKSUM = re.compile(r"(\d{20})\.crc", re.ASCII)
 _VERSIONED = (_COMMIT, _COMPACTED, _CLASSIC, _PART, _UUID, _CHECKSUM)
 
 

@@ -1,7 +1,7 @@
 """Leaves of statistics texts as Arrow arrays: JSON, read for the asked leaves alone. Must not know types of columns.
 
 Texts that are alike are cut at their commas, others go through Arrow's JSON reader, and what it does not take through
-Python's. What a text does not say, or not as a value of the asked type, is null.
+Python's. What a text does not say, or not as a value of the asked type, is null; so is NaN, which bounds nothing.
 """
 
 from __future__ import annotations
@@ -78,7 +78,11 @@ def _parse(lines: pa.Buffer, count: int, wanted: Mapping[Path, pa.DataType]) -> 
     )
     if table.num_rows != count:
         raise pa.ArrowInvalid("a statistics text is not one JSON object")
-    return {path: _child(table, path).cast(type) for path, type in wanted.items()}
+    return {path: _known(_child(table, path).cast(type)) for path, type in wanted.items()}
+
+
+def _known(values: pa.Array) -> pa.Array:
+    return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values) if pa.types.is_floating(values.type) else values
 
 
 def _child(table: pa.Table, path: Path) -> pa.Array:

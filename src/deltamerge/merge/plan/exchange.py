@@ -202,7 +202,7 @@ def _layout(files: FileFacts, pair: KeyPair, budgets: Budgets, partitions: _Memb
     bounds = (np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts]))
     ranges = KeyRanges(*bounds, tuple(map(tuple, by_task)), found)
     counts, weights = (np.concatenate([part.reach[at] for part in parts]) for at in (0, 1))
-    overlap = float(np.average(counts, weights=weights)) if len(placed) else 1.0
+    overlap = float(np.average(counts, weights=np.maximum(weights, 1))) if len(placed) else 1.0
     least, greatest = low[placed].min(initial=_GREATEST), high[placed].max(initial=_LEAST)
     span = 0 if least == _LEAST else max(0, int(greatest) - int(least) + 1)
     return Layout(pair, ranges, overlap, max(int(rows[own].sum()) for own in by_task), span)

@@ -15,7 +15,7 @@ from deltamerge.protocol.schema.types import ArrayType, DataType, MapType, Struc
 SIZED_TEXT = "__CHAR_VARCHAR_TYPE_STRING"
 ELEMENT, KEY, VALUE = "element", "key", "value"
 TextPath = tuple[str, ...]
-_SIZED = re.compile(r"((?:var)?char)\((\d+)\)", re.IGNORECASE)
+_SIZED = re.compile(r"((?:var)?char)\((\d+)\)", re.IGNORECASE | re.ASCII)
 _PLAIN = re.compile(r"[^,:<>()]+(?:\([^()]*\))?[^,:<>()]*")
 
 

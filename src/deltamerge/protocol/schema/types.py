@@ -20,7 +20,7 @@ from deltamerge.protocol.values.variant import VARIANT
 
 DataType = Union["PrimitiveType", "ArrayType", "MapType", "StructType"]
 
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)", re.ASCII)
 _ARROW = {
     "byte": pa.int8(),
     "short": pa.int16(),

@@ -37,8 +37,8 @@ class DeletionVector:
         return cls(
             value["storageType"],
             value["pathOrInlineDv"],
-            int(value["sizeInBytes"]),
-            int(value["cardinality"]),
+            long(value["sizeInBytes"]),
+            long(value["cardinality"]),
             value.get("offset"),
         )
 
@@ -87,7 +87,7 @@ class AddFile:
         return cls(
             path=value["path"],
             partition_values=dict(value.get("partitionValues") or {}),
-            size=int(value["size"]),
+            size=long(value["size"]),
             modification_time=int(value.get("modificationTime") or 0),
             stats=value.get("stats"),
             data_change=bool(value.get("dataChange", True)),
@@ -194,7 +194,7 @@ class CdcFile:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CdcFile:
         """A `cdc` action's value."""
-        return cls(value["path"], dict(value.get("partitionValues") or {}), int(value["size"]), value.get("tags"))
+        return cls(value["path"], dict(value.get("partitionValues") or {}), long(value["size"]), value.get("tags"))
 
     def to_json(self) -> Json:
         """The action as one line of a commit holds it."""
@@ -267,8 +267,8 @@ class Protocol:
         """A `protocol` action's value."""
         readers, writers = value.get("readerFeatures"), value.get("writerFeatures")
         return cls(
-            int(value["minReaderVersion"]),
-            int(value["minWriterVersion"]),
+            long(value["minReaderVersion"]),
+            long(value["minWriterVersion"]),
             None if readers is None else frozenset(texts(readers)),
             None if writers is None else frozenset(texts(writers)),
         )

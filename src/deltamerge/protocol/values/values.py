@@ -20,15 +20,16 @@ def text_or_none(value: Any) -> str | None:
 
 
 def long(value: Any) -> int:
-    """A 64-bit number. Raises TypeError, ValueError."""
-    found = int(value)
-    if not -(1 << 63) <= found < 1 << 63:
-        raise ValueError(f"{found} is no long")
-    return found
+    """A whole number of 64 bits. Raises TypeError, ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"a whole number is expected, found {str(value)[:80]!r}")
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{str(value)[:80]} is no long")
+    return value
 
 
 def long_or_none(value: Any) -> int | None:
-    """A 64-bit number or null. Raises TypeError, ValueError."""
+    """A whole number of 64 bits or null. Raises TypeError, ValueError."""
     return None if value is None else long(value)
 
 

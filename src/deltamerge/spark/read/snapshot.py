@@ -1,13 +1,15 @@
 """A snapshot as a lazy DataFrame, with Spark's own Parquet reader and its pushdown wherever the files allow it.
 
-They don't where deletion vectors or partition values have to be known that no folder's name tells, nor where an older Spark would
-have to widen a column. Object stores are read by
+They don't where deletion vectors or partition values have to be known that no folder's name tells, where Spark takes a file for a
+hidden one, nor where an older Spark would have to widen a column. Object stores are read by
 the Arrow scan, too: whether Spark's JVM has the store's Hadoop connector, and the same credentials, can't be known on every
 session. That scan reads all columns; select the ones that matter with Spark's reader where that counts.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -64,10 +66,28 @@ def snapshot_frame(spark: Session, snapshot: Snapshot) -> Frame:
 def parted(snapshot: Snapshot) -> tuple[pa.Table, pa.Table]:
     """The files that Spark's own reader reads as they are, and all others."""
     files = snapshot.files.table()
-    plain = pc.is_null(files["deletionVector"])
     if snapshot.store.spec.scheme != "file" or not _plain_layout(snapshot, files):
-        plain = pa.array([False] * files.num_rows, pa.bool_())
+        return files.slice(0, 0), files
+    plain = pc.and_(pc.is_null(files["deletionVector"]), pc.invert(pc.match_substring_regex(files["path"], _HIDDEN)))
+    found = files.filter(plain)
+    others = [_is_something_else(place) for place in _places(snapshot, found)]
+    if any(others):
+        names = found.filter(pa.array(others))["path"]
+        plain = pc.and_(plain, pc.invert(pc.is_in(files["path"], names)))
     return files.filter(plain), files.filter(pc.invert(plain))
+
+
+def _is_something_else(place: str) -> bool:
+    """Whether a folder or a pipe has the name of a file."""
+    try:
+        return not stat.S_ISREG(os.stat(place).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _places(snapshot: Snapshot, files: pa.Table) -> list[str]:
+    """The names of data files on the disk."""
+    return [f"{snapshot.store.url}/{decode_path(path)}" for path in files["path"].to_pylist()]
 
 
 def parquet_frame(
@@ -78,13 +98,12 @@ def parquet_frame(
     With `more` columns, made of those that files have `stored` besides, and of what this reader knows of files.
     """
     schema = shown_schema(snapshot.schema)
-    root = snapshot.store.url
     physical = shown_schema(physical_schema(snapshot.schema))
     read = T.StructType([*to_spark(without_void(physical)).fields, *stored])
     reader = plain_reader(spark).schema(read).option("__globPaths__", "false")
     if snapshot.partition_columns:
-        reader = reader.option("basePath", root)
-    frame: Frame = reader.parquet(*[f"{root}/{decode_path(path)}" for path in files["path"].to_pylist()])
+        reader = reader.option("basePath", snapshot.store.url)
+    frame: Frame = reader.parquet(*_places(snapshot, files))
     return frame.select(*[_logical(file, field) for file, field in zip(physical, schema, strict=True)], *more)
 
 
@@ -128,6 +147,8 @@ def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
 # Spark lists a file anew for each path with one of these, and so reads its rows several times.
 _GLOB = frozenset("{}[]*?\\")
 _GLOB_IN_PATH = r"[{}\[\]*?\\]|%(7[BbDd]|5[BbCcDd]|2[Aa]|3[Ff])"
+# Spark leaves out files with such names without a word. Of a folder it reads each file below.
+_HIDDEN = r"(^|/)([_.]|%(5[Ff]|2[Ee]))[^/]*$|(_|%5[Ff])$"
 _FOLDER_TYPES = ("byte", "short", "integer", "long", "string", "date", "boolean")
 
 

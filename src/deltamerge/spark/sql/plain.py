@@ -38,7 +38,7 @@ class _Piece:
 
 
 _VALUES = (TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER)
-_NUMBER = re.compile(r"(\d*)(\.\d*)?(e[+-]?\d+)?(l|s|y|bd|d|f)?", re.IGNORECASE)
+_NUMBER = re.compile(r"(\d*)(\.\d*)?(e[+-]?\d+)?(l|s|y|bd|d|f)?", re.IGNORECASE | re.ASCII)
 _TYPES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT", "BD": "DECIMAL"}
 _UNKNOWN = [_Piece(CALL), _Piece("("), _Piece(")")]
 # Words before a parenthesis that are no names of functions, and functions with a grammar of their own.

@@ -6,8 +6,10 @@ Knows local disks and, by pyarrow's own file systems, object stores; must not kn
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -89,6 +91,8 @@ class DataStore:
     def open(self, name: str) -> Any:
         """The file for random reading; a small one of an object store is fetched whole, which is one request, not many."""
         system, path = self._place(name)
+        if isinstance(system, pf.LocalFileSystem) and stat.S_ISFIFO(os.stat(path).st_mode):
+            raise FileNotFoundError(errno.ENOENT, "It is no file but a pipe", path)
         with self._hiding_secrets():
             source = system.open_input_file(path)
             if isinstance(system, pf.LocalFileSystem) or source.size() > _WHOLE_BYTES:

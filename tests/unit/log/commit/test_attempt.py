@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,21 @@ def append(name: str, rows: int = 2, **more: Any) -> AddFile:
 
 def write(read: Snapshot, *actions: Action) -> Snapshot:
     return commit(read, Proposal("WRITE", actions)).snapshot
+
+
+@pytest.mark.parametrize(
+    ("last", "follows"), [(2**63 - 2, 2**63 - 1), (2**63 - 1, None), (2**63, "now"), (10**23, "now"), (True, "now")]
+)
+def test_a_time_that_no_later_one_follows(tmp_path: Path, last: Any, follows: Any) -> None:
+    first = building.info(inCommitTimestamp=last)
+    store = table(tmp_path, ["inCommitTimestamp"], first, delta_enableInCommitTimestamps="true")
+    if follows is None:
+        with pytest.raises(CorruptTableError, match="No later time can follow the inCommitTimestamp of version 0"):
+            write(load(store), append("a"))
+        assert load(store).version == 0
+    else:
+        made = write(load(store), append("a")).timestamp
+        assert made == follows if follows != "now" else abs(made - time.time() * 1000) < 60_000
 
 
 def test_a_commit_is_later_than_the_one_before_whatever_the_clock_says(tmp_path: Path) -> None:

@@ -124,6 +124,15 @@ def test_infinite_bounds_do_not_hide_the_finite_ones() -> None:
     assert lists(found)[:2] == ([1.5, None, None], [None, 2.5, None])
 
 
+@pytest.mark.parametrize("texts", [1, 3])
+@pytest.mark.parametrize("other", ["{}", '{"x":"\\u0041"}'])
+def test_a_bare_nan_is_no_bound(texts: int, other: str) -> None:
+    text = stats("NaN", "NaN").replace('"NaN"', "NaN")
+    found = bounds("double", *[text] * texts, other, stats(1.5, 2.5))
+    nothing = [None] * texts
+    assert lists(found) == ([*nothing, None, 1.5], [*nothing, None, 2.5], [0] * texts + [None, 0], [3] * texts + [None, 3])
+
+
 def test_a_file_without_a_column_in_its_statistics_is_unknown() -> None:
     found = bounds("long", json.dumps({"numRecords": 3, "minValues": {"other": 1}}), stats(1, 2))
     assert lists(found) == ([None, 1], [None, 2], [None, 0], [3, 3])

@@ -44,6 +44,12 @@ def test_overlap_is_averaged_over_the_files() -> None:
     assert layouts((0, 9), (0, 99), (20, 29), (30, 39), range_task_bytes=1).best.overlap > 1.5
 
 
+def test_files_without_a_size_are_laid_out() -> None:
+    files = [add(str(n), 0, spanning(10 * n, 10 * n + 9)) for n in range(3)]
+    logical = logical_plan(merge_of(snapshot_of(KEYS, files), KEYS, "t.k = s.k", delete()), Wishes())
+    assert Layouts(logical, prune(logical), Budgets()).best.overlap == 1
+
+
 def test_a_file_without_statistics_may_have_every_key() -> None:
     found = layouts((0, 9), None, (20, 29), range_task_bytes=1).best
     assert (found.overlap, found.span) == (2.0, 0)

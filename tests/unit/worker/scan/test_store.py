@@ -43,6 +43,13 @@ def test_deleting_removes_the_file_and_does_not_mind_if_it_is_gone(tmp_path: Pat
     assert data_files(tmp_path) == []
 
 
+@pytest.mark.timeout(20)
+def test_a_pipe_is_no_file_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "part")
+    with pytest.raises(FileNotFoundError, match="pipe"):
+        store_at(tmp_path).open("part")
+
+
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         store_at(tmp_path).open("part")
