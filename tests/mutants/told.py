@@ -8,8 +8,8 @@ TOLD = (
     Break(
         "digits of any script name a version",
         "log/replay/segment.py",
-        '_COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)',
-        '_COMMIT = re.compile(r"(\d{20})\.json")',
+        r'_COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)',
+        r'_COMMIT = re.compile(r"(\d{20})\.json")',
         "log/replay/test_damaged_values.py",
     ),
     Break(

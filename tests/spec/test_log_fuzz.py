@@ -188,7 +188,7 @@ BAD = {
     '{"add": {"path": "a", "size": 1}, "remove": {"path": "b"}}': "one line holds the actions add and remove",
     '{"remove": {}}': "path is missing",
     '{"metaData": {}}': "id is missing",
-    '{"protocol": {"minReaderVersion": "x", "minWriterVersion": 1}}': "invalid literal",
+    '{"protocol": {"minReaderVersion": "x", "minWriterVersion": 1}}': "a whole number is expected",
     '{"txn": {"appId": 3, "version": 1}}': "a text is expected",
     "[" * 100_000: "nested too deeply",
     '{"add": {"path": "a"': "delimiter",

@@ -124,23 +124,6 @@ def test_read_that_the_system_refuses_is_a_storage_error(store: LocalStore, monk
     assert caught.value.parameters["errno"] == errno.EIO
 
 
-@pytest.mark.timeout(20)
-def test_a_pipe_is_no_file_and_nobody_waits_for_it(tmp_path: Path, store: LocalStore) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(NotFound, match="pipe"):
-        store.read("pipe")
-    with pytest.raises(NotFound, match="pipe"):
-        store.read("pipe", 10)
-    assert store.list("") == []
-
-
-def test_a_link_to_itself_leads_to_no_file(tmp_path: Path, store: LocalStore) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "link")
-    with pytest.raises(NotFound, match="link"):
-        store.read("link")
-    assert store.info("link") is None
-
-
 def test_info_tells_size_and_time_in_milliseconds(tmp_path: Path, store: LocalStore) -> None:
     store.put("a", b"four")
     os.utime(tmp_path / "a", ns=(0, 1_234_567_890_123_456_789))

@@ -58,7 +58,7 @@ class CommitFile:
     def in_commit_timestamp(self) -> int | None:
         """`inCommitTimestamp` of the commitInfo, in ms."""
         found = self.info.get("inCommitTimestamp")
-        return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 1 << 63 else None
+        return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 1 << 63 else None
 
     @functools.cached_property
     def removed_keys(self) -> Sequence[str]:
