@@ -211,14 +211,14 @@ def test_a_version_is_read_by_its_time(spark: SparkSession, tmp_path: Path) -> N
 
 
 @pytest.mark.local(reason="object stores are read by the Arrow scan")
-@pytest.mark.parametrize("name", ["_x.parquet", ".x.parquet", "_metadata", "x.parquet._COPYING_"])
+@pytest.mark.parametrize("name", ["_x.parquet", ".x.parquet", "_metadata", "x.parquet._COPYING_", "a%3Ab.parquet"])
 def test_files_that_spark_would_take_for_hidden_ones_are_read(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = tmp_path / "t"
     for row in ((1, "a"), (2, "b")):
         deltamerge.write(spark.createDataFrame([row], "id int, name string"), str(path), mode="append")
     log = path / "_delta_log" / f"{1:020d}.json"
     (old,) = [json.loads(line)["add"]["path"] for line in log.read_text().splitlines() if '"add"' in line]
-    (path / old).rename(path / name)
+    (path / old).rename(path / name.replace("%3A", ":"))
     log.write_text(log.read_text().replace(old, name))
     assert content(spark, path) == [(1, "a"), (2, "b")]
     DeltaTable.forPath(spark, str(path)).update("id = 2", {"name": "'c'"})

@@ -147,8 +147,8 @@ def _plain_layout(snapshot: Snapshot, files: pa.Table) -> bool:
 # Spark lists a file anew for each path with one of these, and so reads its rows several times.
 _GLOB = frozenset("{}[]*?\\")
 _GLOB_IN_PATH = r"[{}\[\]*?\\]|%(7[BbDd]|5[BbCcDd]|2[Aa]|3[Ff])"
-# Spark leaves out files with such names without a word. Of a folder it reads each file below.
-_HIDDEN = r"(^|/)([_.]|%(5[Ff]|2[Ee]))[^/]*$|(_|%5[Ff])$"
+# Spark leaves out hidden files without a word, and fails where a name has a colon. Of a folder it reads each file below.
+_HIDDEN = r"(^|/)([_.]|%(5[Ff]|2[Ee]))[^/]*$|(_|%5[Ff])$|:|%3[Aa]"
 _FOLDER_TYPES = ("byte", "short", "integer", "long", "string", "date", "boolean")
 
 

@@ -30,7 +30,19 @@ def test_a_spark_that_does_not_widen_reads_no_file_of_a_table_with_a_wider_type(
 
 @pytest.mark.parametrize(
     "name",
-    ["_x.parquet", ".x.parquet", "%5Fx.parquet", "p/%2Ex", "p/_x", "_metadata", "x.parquet._COPYING_", "x._COPYING%5f", "p/_a=1"],
+    [
+        "_x.parquet",
+        ".x.parquet",
+        "%5Fx.parquet",
+        "p/%2Ex",
+        "p/_x",
+        "_metadata",
+        "x.parquet._COPYING_",
+        "x._COPYING%5f",
+        "p/_a=1",
+        "./a:b",
+        "a%3ab",
+    ],
 )
 def test_a_file_that_spark_takes_for_a_hidden_one_is_not_read_by_it(tmp_path: Path, name: str) -> None:
     loaded = load(create(tmp_path, add("a"), add(name), add("_p/b_c.parquet")))
