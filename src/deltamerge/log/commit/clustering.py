@@ -16,6 +16,7 @@ from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.schema.types import PrimitiveType, StructField, StructType, has_variant
 from deltamerge.protocol.table.actions import DomainMetadata, Metadata
 from deltamerge.protocol.table.properties import Properties
+from deltamerge.protocol.values.values import texts
 
 DOMAIN = "delta.clustering"
 _MOST_COLUMNS = 4
@@ -36,11 +37,11 @@ def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
 
 
 def _path(name: object) -> tuple[str, ...]:
-    """The parts of a column's name, given as a text or a list of texts. Raises TypeError for what is neither."""
-    parts = [name] if isinstance(name, str) else _listed(name)
-    if not parts or not all(isinstance(part, str) for part in parts):
-        raise TypeError(f"{name} is no name of a column")
-    return tuple(parts)
+    """The parts of a column's name, given as a text or a list of texts. Raises TypeError for what is neither, ValueError."""
+    parts = texts([name] if isinstance(name, str) else _listed(name))
+    if not parts:
+        raise TypeError("a column has no name")
+    return parts
 
 
 def _listed(value: object) -> list[Any]:

@@ -76,7 +76,14 @@ def test_another_version_s_clustering_is_written_where_either_has_one(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", *(f'{{"clusteringColumns": {names}}}' for names in ("[5]", "5", '"a"', "[[]]", "[[5]]", DEEP)), DEEP]
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        *(f'{{"clusteringColumns": {names}}}' for names in (r'[["a\ud800"]]', "[5]", "5", '"a"', "[[]]", "[[5]]", DEEP)),
+        DEEP,
+    ],
 )
 def test_a_damaged_domain_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(CorruptTableError, match="DELTAMERGE_CORRUPT_CLUSTERING"):
