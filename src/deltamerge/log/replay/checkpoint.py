@@ -282,7 +282,24 @@ def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
     if pa.types.is_struct(field.type):
         fields = [_child(child, inner) for inner in field.type]
         return pa.StructArray.from_arrays(fields, fields=list(field.type), mask=pc.is_null(child))
+    if not _is_kind_of(child.type, field.type):
+        raise ValueError(f"the field {field.name} holds {child.type}, which is no {field.type}")
     return child.cast(field.type)
+
+
+def _is_kind_of(stored: pa.DataType, type: pa.DataType) -> bool:
+    """Whether a type is another form of one: Arrow would read a number, as hexadecimal too, from a text."""
+    if pa.types.is_dictionary(stored):
+        return _is_kind_of(stored.value_type, type)
+    if pa.types.is_map(type):
+        of_map = pa.types.is_map(stored)
+        return of_map and _is_kind_of(stored.key_type, type.key_type) and _is_kind_of(stored.item_type, type.item_type)
+    is_kind = pa.types.is_integer if pa.types.is_integer(type) else _is_text if pa.types.is_string(type) else type.equals
+    return bool(pa.types.is_null(stored) or is_kind(stored))
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return str(type) in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 
 
 def _checked(table: pa.Table) -> pa.Table:

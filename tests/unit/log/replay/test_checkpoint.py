@@ -181,11 +181,18 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, data: bytes) -> None:
     assert caught.value.parameters["file"] == "_delta_log/part0"
 
 
+OF_NUMBERS = pa.struct({"path": pa.string(), "size": pa.int64(), "partitionValues": pa.map_(pa.string(), pa.int32())})
+
+
 @pytest.mark.parametrize(
     "columns",
     [
         {"add": pa.array(["path"])},
         {"add": pa.array([{"path": "a", "size": "many"}])},
+        {"add": pa.array([{"path": "a", "size": 3, "baseRowId": "0x10"}])},
+        {"add": pa.array([{"path": 5, "size": 3}])},
+        {"remove": pa.array([{"path": "a", "extendedFileMetadata": 7}])},
+        {"add": pa.array([{"path": "a", "size": 3, "partitionValues": [("p", 5)]}], OF_NUMBERS)},
         {"protocol": pa.array([{"minReaderVersion": 1}])},
         {"txn": pa.array(["a"])},
         {"future": pa.array(["a"])},
