@@ -6,6 +6,7 @@ proleptic Gregorian one. Source: Spark's DataSourceUtils. Must not know what the
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 
 _SPARK = b"org.apache.spark."
 _ROW_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+_VERSION = re.compile(rb"(\d{1,9})\.(\d{1,9})(?:\.|\Z)")
 
 
 class Calendar(Enum):
@@ -34,7 +36,10 @@ class Calendars:
 
 
 def calendars_of(file: pq.ParquetFile, otherwise: Calendar = Calendar.GREGORIAN) -> Calendars:
-    """What a file's own metadata says of its calendars; `otherwise` is that of a file which Spark hasn't written."""
+    """What a file's own metadata says of its calendars; `otherwise` is that of a file which Spark hasn't written.
+
+    A version that is none says nothing, and a zone that is no text is of an unknown name: both matter for old values alone.
+    """
     found = file.metadata.metadata or {}
     version = found.get(_SPARK + b"version")
     int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
@@ -43,13 +48,13 @@ def calendars_of(file: pq.ParquetFile, otherwise: Calendar = Calendar.GREGORIAN)
     dates = _calendar(version, (3, 0), _SPARK + b"legacyDateTime" in found)
     timestamps = _calendar(version, (3, 1), _SPARK + b"legacyINT96" in found) if int96 else dates
     zone = found.get(_SPARK + b"timeZone")
-    return Calendars(dates, timestamps, int96, None if zone is None else zone.decode())
+    return Calendars(dates, timestamps, int96, None if zone is None else zone.decode(errors="replace"))
 
 
 def _calendar(version: bytes | None, gregorian_since: tuple[int, int], legacy: bool) -> Calendar:
     if version is None:
         return Calendar.UNKNOWN
-    parts = version.split(b".")
-    if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
+    found = _VERSION.match(version)
+    if found is None:
         return Calendar.UNKNOWN
-    return Calendar.HYBRID if legacy or (int(parts[0]), int(parts[1])) < gregorian_since else Calendar.GREGORIAN
+    return Calendar.HYBRID if legacy or (int(found[1]), int(found[2])) < gregorian_since else Calendar.GREGORIAN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ LATER = [
 DAYS = [(day.toordinal() - 719_163 + later, day) for day, later in LATER]
 
 
-def file_of(tmp_path: Path, table: pa.Table, metadata: dict[str, str], **options: Any) -> pq.ParquetFile:
+def file_of(tmp_path: Path, table: pa.Table, metadata: Mapping[str, str | bytes], **options: Any) -> pq.ParquetFile:
     with pq.ParquetWriter(tmp_path / "f.parquet", table.schema, store_schema=False, **options) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata(metadata)
@@ -50,6 +51,8 @@ def file_of(tmp_path: Path, table: pa.Table, metadata: dict[str, str], **options
         ({SPARK + "version": "3.0.0"}, Calendar.GREGORIAN),
         ({SPARK + "version": "10.1.0"}, Calendar.GREGORIAN),
         ({SPARK + "version": "next"}, Calendar.UNKNOWN),
+        ({SPARK + "version": "9" * 5000 + ".1"}, Calendar.UNKNOWN),
+        ({SPARK + "version": "3.0x"}, Calendar.UNKNOWN),
         ({SPARK + "version": "4.0.0", SPARK + "legacyDateTime": ""}, Calendar.HYBRID),
         ({SPARK + "version": "4.0.0", SPARK + "legacyINT96": ""}, Calendar.GREGORIAN),
     ],
@@ -105,6 +108,16 @@ def test_timestamps_of_other_zones_are_refused_when_the_zone_mattered(tmp_path: 
     recent = pa.table({"t": pa.array([datetime(1900, 1, 1, tzinfo=UTC)], UTC_TIME)})
     assert gregorian(recent, file_of(tmp_path, recent, metadata)).equals(recent)
     old = pa.table({"t": pa.array([datetime(1899, 12, 31, tzinfo=UTC)], UTC_TIME)})
+    with pytest.raises(Refused) as caught:
+        gregorian(old, file_of(tmp_path, old, metadata))
+    assert caught.value.condition == "DELTAMERGE_ANCIENT_DATETIME"
+
+
+def test_a_zone_that_is_no_text_matters_for_old_timestamps_alone(tmp_path: Path) -> None:
+    metadata = {SPARK + "version": "2.4.8", SPARK + "timeZone": b"\xff"}
+    for rows in (pa.table({"n": [1]}), pa.table({"t": pa.array([datetime(1900, 1, 1, tzinfo=UTC)], UTC_TIME)})):
+        assert gregorian(rows, file_of(tmp_path, rows, metadata)).equals(rows)
+    old = pa.table({"t": pa.array([OLD], UTC_TIME)})
     with pytest.raises(Refused) as caught:
         gregorian(old, file_of(tmp_path, old, metadata))
     assert caught.value.condition == "DELTAMERGE_ANCIENT_DATETIME"
