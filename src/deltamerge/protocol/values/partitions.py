@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamerge.errors import CorruptTableError, InvalidArgumentError
-from deltamerge.protocol.values.times import day_text, moment_text, parse_day, parse_moment
+from deltamerge.protocol.values.times import day_text, moment_text, parse_day, spark_moment
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_DIGITS = r"\A-?[0-9]+\z"
+_NO_PAYLOAD = r"\A[^(]*\z"
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in range(32)}
 
 
@@ -77,19 +79,21 @@ def float_text(value: float | np.floating[Any]) -> str:
 def parse_partition_values(texts: pa.Array, type: pa.DataType, zone: str = "UTC") -> pa.Array:
     """Typed values of partition texts (an Arrow string array); '' is null for every type.
 
-    Timestamps without an offset are read in `zone`. Raises CorruptTableError for a text that the type can't hold,
-    InvalidArgumentError for a zone that is needed and not known.
+    Timestamps without an offset are read in `zone`. Raises CorruptTableError for a text that the type can't hold, which
+    delta-spark takes for null, InvalidArgumentError for a `zone` that is needed and not known.
     """
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     if pa.types.is_string(type):
         return texts
     try:
         if pa.types.is_timestamp(type):
-            return _of_each(texts, lambda text: parse_moment(text, zone if type.tz else None), pa.int64()).cast(type)
+            return _of_each(texts, lambda text: spark_moment(text, zone if type.tz else None), pa.int64()).cast(type)
         if pa.types.is_date(type):
             return _days(texts).cast(type)
         if pa.types.is_binary(type):
             return pa.array([None if t is None else t.encode("utf-8", "surrogateescape") for t in texts.to_pylist()], type)
+        if pa.types.is_integer(type) or pa.types.is_floating(type):
+            _check_number(texts, _DIGITS if pa.types.is_integer(type) else _NO_PAYLOAD)
         return texts.cast(type)
     except (pa.ArrowInvalid, ValueError) as error:
         raise CorruptTableError(
@@ -97,6 +101,13 @@ def parse_partition_values(texts: pa.Array, type: pa.DataType, zone: str = "UTC"
             f"A partition value in the transaction log is no {type}: {error}.",
             parameters={"type": str(type)},
         ) from error
+
+
+def _check_number(texts: pa.Array, pattern: str) -> None:
+    """Raise ValueError for a text that Arrow takes for a number and Spark doesn't: `0xFF`, which it wraps, and `nan(1)`."""
+    wrong = texts.filter(pc.invert(pc.match_substring_regex(texts, pattern)))
+    if len(wrong):
+        raise ValueError(f"{wrong[0].as_py()!r} is no number")
 
 
 def _of_each(texts: pa.Array, parse: Callable[[str], int], type: pa.DataType) -> pa.Array:

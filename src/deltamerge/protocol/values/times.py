@@ -6,16 +6,19 @@ Source: Spark's SparkDateTimeUtils (parseTimestampString, stringToDate) and its 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import numpy as np
 
+from deltamerge.errors import InvalidArgumentError
 from deltamerge.protocol.values.zones import local_to_utc, zone_of
 
 _DATE = r"([+-]?\d{4,%d})(?:-(\d{1,2})(?:-(\d{1,2})%s)?)?"
 _TIME = r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(?: *([A-Za-z+-].*))?)?)?)?"
 _DAY_TEXT = re.compile(_DATE % (7, r"(?:[ T].*)?"), re.ASCII | re.DOTALL)
 _MOMENT_TEXT = re.compile(_DATE % (6, _TIME), re.ASCII | re.DOTALL)
+# What Spark cuts off at both ends of a text.
+_BLANKS = "".join(map(chr, range(33))) + "\x7f"
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,28 +26,43 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def parse_day(text: str) -> int:
     """The days since 1970-01-01 of a date's text, which ends at a blank or a T. Raises ValueError."""
-    found = _DAY_TEXT.fullmatch(text.strip())
+    found = _DAY_TEXT.fullmatch(text.strip(_BLANKS))
     if found is None:
         raise ValueError(f"{text!r} is no date")
     return _checked(_days(*found.groups()), 31, text)
 
 
 def parse_moment(text: str, zone: str | None) -> int:
+    """As `spark_moment`, but the forms of ISO 8601 are taken, too. Raises as it, and ValueError for one that has no such form."""
+    if _MOMENT_TEXT.fullmatch(text.strip(_BLANKS)) is None:
+        return _of_iso(datetime.fromisoformat(text.strip(_BLANKS)), zone)
+    return spark_moment(text, zone)
+
+
+def spark_moment(text: str, zone: str | None) -> int:
     """The microseconds since 1970 of a timestamp's text, in the time zone named `zone` where the text tells none.
 
-    For None it is a timestamp without time zone: what the text says of a zone does not count. Besides Spark's forms those of
-    ISO 8601 are taken. Raises ValueError, and InvalidArgumentError for a zone that is needed and not known.
+    For None it is a timestamp without time zone: what the text says of a zone does not count. Raises ValueError for what Spark's
+    cast doesn't take, such as a zone of its own that is not known, and InvalidArgumentError for a `zone` that is needed and not
+    known.
     """
-    found = _MOMENT_TEXT.fullmatch(text.strip())
+    found = _MOMENT_TEXT.fullmatch(text.strip(_BLANKS))
     if found is None:
-        return _of_iso(datetime.fromisoformat(text.strip()), zone)
+        raise ValueError(f"{text!r} is no timestamp")
     year, month, day, hour, minute, second, fraction, told = found.groups()
     time = _microsecond(hour, minute, second, fraction, text)
     days = _days(year, month, day)
-    own = None if told is None else zone_of(told.strip())
+    own = None if told is None else _own_zone(told.strip(_BLANKS), text)
     if zone is None:
         return _checked(days * _DAY + time, 63, text)
     return _checked(local_to_utc(days, time, own or zone_of(zone)), 63, text)
+
+
+def _own_zone(name: str, text: str) -> tzinfo:
+    try:
+        return zone_of(name)
+    except InvalidArgumentError as error:
+        raise ValueError(f"{text!r} names a time zone that Python does not know") from error
 
 
 def _of_iso(moment: datetime, zone: str | None) -> int:
