@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamerge.protocol.values.calendar import Calendar, Calendars, calendars_of
+from deltamerge.worker.scan.conversions import microseconds
 from deltamerge.worker.scan.row_errors import Refused
 
 _UTC = ("UTC", "Etc/UTC", "GMT", "Z")
@@ -26,16 +27,23 @@ _ZONES_SETTLED = -2_208_988_800_000_000
 def gregorian(table: pa.Table, file: pq.ParquetFile, otherwise: Calendar = Calendar.GREGORIAN) -> pa.Table:
     """Rows of a file with all dates and timestamps in the proleptic Gregorian calendar; `otherwise` as for `calendars_of`.
 
-    Raises Refused for old values of which that can't be said with certainty.
+    Raises Refused for old values of which that can't be said with certainty, and for ones that are out of range.
     """
     calendars = calendars_of(file, otherwise)
     if calendars.dates is calendars.timestamps is Calendar.GREGORIAN:
         return table
-    columns = [
-        pa.chunked_array([_nested(chunk, calendars) for chunk in column.chunks], column.type) if _dated(column.type) else column
-        for column in table.columns
-    ]
+    try:
+        columns = [_column(column, calendars) for column in table.columns]
+    except pa.ArrowException as error:
+        message = f"The data file has dates or timestamps that can't be read in the calendar of its writer: {error}."
+        raise Refused("DELTAMERGE_CORRUPT_DATA_FILE", message) from error
     return pa.table(columns, schema=table.schema)
+
+
+def _column(column: pa.ChunkedArray, calendars: Calendars) -> pa.ChunkedArray:
+    if not _dated(column.type):
+        return column
+    return pa.chunked_array([_nested(chunk, calendars) for chunk in column.chunks], column.type)
 
 
 def _dated(type: pa.DataType) -> bool:
@@ -60,9 +68,11 @@ def _nested(values: Any, calendars: Calendars) -> Any:
         return pa.ListArray.from_arrays(pc.add(values.offsets, 0), _nested(values.values, calendars), type=type, mask=mask)
     if pa.types.is_date(type):
         return _rebased(values, pa.int32(), _GREGORIAN_DAY, calendars.dates, julian_days)
+    if not pa.types.is_timestamp(type):
+        raise pa.ArrowNotImplementedError(f"they are in {type}")
     if type.tz is None and not calendars.int96:
         return values
-    micros = values.cast(pa.timestamp("us", type.tz))
+    micros = microseconds(values, type.tz)
     if calendars.timestamps is Calendar.HYBRID and calendars.zone in _UTC:
         return _rebased(micros, pa.int64(), _SWITCH, Calendar.HYBRID, julian_micros).cast(type)
     # Between 1582 and 1900 the two calendars' implementations differ by the zone's offset, which only Java's tables know.

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from deltamerge.protocol.schema.char_varchar import ELEMENT, KEY, VALUE, TextPath
 from deltamerge.protocol.table.column_mapping import FIELD_ID, PARQUET_ID, PHYSICAL
 from deltamerge.protocol.values.variant import STORED_VARIANT, is_variant
+from deltamerge.worker.scan.conversions import cast, converted
 from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.variants import is_shredded, required, unshredded
 
@@ -83,13 +84,15 @@ def _conformed(values: Any, field: pa.Field) -> Any:
 
 
 def conform(values: Any, type: pa.DataType) -> Any:
-    """An array or chunked array as one of `type`, nested fields found as `place` does."""
+    """An array or chunked array as one of `type`, nested fields found as `place` does. Raises as `converted`."""
     if values.type.equals(type) and not _mapped(type):
         return values
     if isinstance(values, pa.ChunkedArray):
         return pa.chunked_array([conform(chunk, type) for chunk in values.chunks], type)
     if pa.types.is_dictionary(values.type):
         return conform(values.dictionary_decode(), type)
+    if isinstance(values, pa.ExtensionArray):
+        return conform(values.storage, type)
     if is_variant(type) and is_shredded(values.type):
         return unshredded(values)
     if pa.types.is_struct(type) and pa.types.is_struct(values.type):
@@ -97,17 +100,13 @@ def conform(values: Any, type: pa.DataType) -> Any:
     if pa.types.is_list(type) and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
         items = conform(values.values, type.value_type)
         return pa.ListArray.from_arrays(_offsets(values), items, type=type, mask=_mask(values))
+    if pa.types.is_list(type) and _is_list_of_another_form(values.type):
+        items = conform(values.flatten(), type.value_type)
+        return pa.ListArray.from_arrays(_offsets_by_length(values), items, type=type, mask=_mask(values))
     if pa.types.is_map(type) and pa.types.is_map(values.type):
         keys, items = conform(values.keys, type.key_type), conform(values.items, type.item_type)
         return pa.MapArray.from_arrays(_offsets(values), keys, items, type=type, mask=_mask(values))
-    if pa.types.is_timestamp(type) and pa.types.is_timestamp(values.type):
-        return pc.cast(values, pa.timestamp(values.type.unit, type.tz)).cast(type, safe=False)
-    return cast(values, type)
-
-
-def cast(values: Any, type: pa.DataType) -> Any:
-    """Values of another type, without loss. Bytes that become a text are taken as they are, UTF-8 or not, as Spark takes them."""
-    return pc.cast(values, options=pc.CastOptions(target_type=type, allow_invalid_utf8=True))
+    return converted(values, type)
 
 
 def within(values: Any, path: TextPath) -> Any:
@@ -168,6 +167,16 @@ def _struct(values: pa.StructArray, type: pa.StructType) -> pa.StructArray:
 def _offsets(values: Any) -> pa.Array:
     # A mask can't be combined with a slice of offsets; the sum is no slice.
     return pc.add(values.offsets, 0).cast(pa.int32())
+
+
+def _is_list_of_another_form(type: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_list(type) or pa.types.is_list_view(type) or pa.types.is_large_list_view(type))
+
+
+def _offsets_by_length(values: Any) -> pa.Array:
+    """The offsets of lists whose items stand one after another, as `flatten` gives them."""
+    lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int32())
+    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum_checked(lengths)])
 
 
 def _mask(values: pa.Array) -> pa.Array | None:

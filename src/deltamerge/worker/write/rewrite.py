@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.formats.roaring import RowSet
 from deltamerge.worker.parquet.plain import Reason
-from deltamerge.worker.scan.columns import cast
+from deltamerge.worker.scan.conversions import cast
 from deltamerge.worker.scan.prefetch import prefetched
 from deltamerge.worker.scan.scan import ROW, FileTask, RowGroup, open_file, open_parquet, row_groups
 from deltamerge.worker.scan.vectors import living, read_vector

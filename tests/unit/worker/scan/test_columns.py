@@ -147,14 +147,32 @@ def test_columns_are_found_by_physical_name_and_missing_ones_are_null() -> None:
         (pa.array(["a", None, "a"]).dictionary_encode(), pa.string(), ["a", None, "a"]),
         (pa.array(["a", None], pa.large_string()), pa.string(), ["a", None]),
         (pa.array([[1], None, []], pa.large_list(pa.int32())), pa.list_(pa.int64()), [[1], None, []]),
+        (pa.array([[1, 2], None, [], [3]], pa.list_view(pa.int32())).slice(1), pa.list_(pa.int64()), [None, [], [3]]),
+        (pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2)).slice(1), pa.list_(pa.int64()), [[3, 4]]),
+        (
+            pa.array([{"l": [1]}], pa.struct({"l": pa.large_list_view(pa.int64())})),
+            pa.struct({"l": pa.list_(pa.int64())}),
+            [{"l": [1]}],
+        ),
         (pa.array([1], pa.int8()), pa.float64(), [1.0]),
         (pa.array([date(1999, 1, 2)]), pa.timestamp("us"), [datetime.fromisoformat("1999-01-02")]),
         (pa.array([1, None], pa.int32()), pa.decimal128(12, 2), [Decimal("1.00"), None]),
     ],
-    ids=["dictionary", "large string", "large list", "byte to double", "date to timestamp", "int to decimal"],
+    ids=[
+        "dictionary",
+        "large string",
+        "large list",
+        "list view",
+        "sized list",
+        "nested list view",
+        "byte to double",
+        "date to timestamp",
+        "int to decimal",
+    ],
 )
 def test_other_writers_types_and_widened_ones_become_the_tables(stored: pa.Array, wanted: pa.DataType, expected: Any) -> None:
     found = conform(stored, wanted)
+    found.validate(full=True)
     assert found.type == wanted
     assert found.to_pylist() == expected
 
@@ -168,11 +186,6 @@ def test_timestamps_keep_their_instant_whatever_the_files_label(zone: str | None
     assert found.cast(pa.int64()).to_pylist() == micros
 
 
-def test_nanoseconds_are_cut_to_microseconds() -> None:
-    stored = pa.array([1_583_000_000_000_001_999]).cast(pa.timestamp("ns"))
-    assert conform(stored, UTC_TIME).cast(pa.int64()).to_pylist() == [1_583_000_000_000_001]
-
-
 def test_columns_of_the_right_type_are_not_copied() -> None:
     column = pa.chunked_array([[1, 2], [3]])
     assert conform(column, pa.int64()) is column
@@ -180,7 +193,7 @@ def test_columns_of_the_right_type_are_not_copied() -> None:
 
 def test_a_value_that_the_tables_type_cannot_hold_is_an_error() -> None:
     with pytest.raises(pa.ArrowInvalid):
-        conform(pa.array([1 << 40]), pa.int32())
+        conform(pa.array([1 << 20], pa.int32()), pa.int8())
 
 
 def test_bytes_that_are_no_utf8_become_texts_as_they_are() -> None:
@@ -192,10 +205,8 @@ def test_bytes_that_are_no_utf8_become_texts_as_they_are() -> None:
 
 
 def test_a_column_that_a_file_holds_as_something_else_is_named() -> None:
-    with pytest.raises(
-        Refused, match=r"'n' of the data file, which holds int64, is not read as int32: .*1099511627776"
-    ) as caught:
-        conform_table(pa.table({"n": [1 << 40]}), pa.schema([("n", pa.int32())]))
+    with pytest.raises(Refused, match=r"'n' of the data file, which holds int32, is not read as int8: .*1048576") as caught:
+        conform_table(pa.table({"n": pa.array([1 << 20], pa.int32())}), pa.schema([("n", pa.int8())]))
     assert caught.value.condition == "DELTAMERGE_CORRUPT_DATA_FILE"
 
 
