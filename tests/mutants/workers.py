@@ -55,6 +55,13 @@ WORKERS = (
         "worker/write/test_splice_reasons.py",
     ),
     Break(
+        "a data file's column is cast to whatever the table has",
+        "worker/scan/conversions.py",
+        "    if not is_read_as(values.type, type):\n",
+        "    if False:\n",
+        "worker/scan/test_conversions.py",
+    ),
+    Break(
         "changed files are not synced",
         "worker/write/apply.py",
         '        spec.write.store.sync(row["name"] for row in rows)\n',

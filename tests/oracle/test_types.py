@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -162,6 +168,94 @@ def test_partition_values_of_every_type(spark: SparkSession, tmp_path: Path) -> 
     ).execute()
     same_for_both(spark, tmp_path / "theirs")
     assert spark.read.format("delta").load(str(tmp_path / "theirs")).where("id >= 1000").count() == 7
+
+
+REFUSALS = ("_CORRUPT_", "_TYPE_MISMATCH", "overflow")
+
+
+def table_of_one_file(path: Path, schema: dict[str, Any], file: pa.Table, partition: dict[str, str]) -> None:
+    """A table as nobody writes it: of a file, a schema and partition values that need not fit."""
+    (path / "_delta_log").mkdir(parents=True)
+    pq.write_table(file, path / "a.parquet", store_decimal_as_integer=True)
+    fields = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in schema.items()]
+    metadata = {
+        "id": path.name,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": list(partition),
+        "configuration": {},
+    }
+    size = (path / "a.parquet").stat().st_size
+    add = {"path": "a.parquet", "partitionValues": partition, "size": size, "modificationTime": 0, "dataChange": True}
+    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}, {"add": add}]
+    (path / "_delta_log" / f"{0:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+def found_by_both(spark: SparkSession, path: Path, column: str) -> list[str]:
+    """The text of a column's value as delta-spark and as our workers read it, or that it is refused."""
+    frames: list[Callable[[], DataFrame]] = [
+        lambda: spark.read.format("delta").load(str(path)),
+        lambda: arrow_frame(spark, open_log(str(path)).snapshot()),
+    ]
+    found = []
+    for frame in frames:
+        try:
+            found += [str(row[0]) for row in frame().select(F.col(column).cast("string")).collect()]
+        except Exception as error:
+            # Each engine has its own errors, and Spark wraps those of workers.
+            found.append("refused" if any(word in str(error) for word in REFUSALS) else str(error))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("stored", "type", "theirs", "ours"),
+    [
+        (pa.array([7], pa.int32()), "boolean", "refused", "refused"),
+        (pa.array([7]), "integer", "refused", "refused"),
+        (pa.array([0.125]), "decimal(9,2)", "refused", "refused"),
+        (pa.array([1e300]), "float", "refused", "refused"),
+        (pa.array(["31"]), "integer", "refused", "refused"),
+        (pa.array([7]), "timestamp", "refused", "refused"),
+        (pa.array([2**62]).cast(pa.timestamp("ms", "UTC")), "timestamp", "refused", "refused"),
+        (pa.array([7], pa.int32()), "byte", "7", "7"),
+        (pa.array([7], pa.int32()), "decimal(12,2)", "7.00", "7.00"),
+        (pa.array([7], pa.int32()), "date", "1970-01-08", "1970-01-08"),
+        (pa.array([7], pa.int32()).cast(pa.date32()), "integer", "7", "7"),
+        (pa.array([7]).cast(pa.timestamp("ms", "UTC")), "long", "7", "7"),
+        (pa.array([[7]], pa.list_view(pa.int64())), {"type": "array", "elementType": "long", "containsNull": True}, "[7]", "[7]"),
+        (pa.array([Decimal("7.00")], pa.decimal128(9, 2)), "integer", "700", "refused"),
+        (pa.array([255], pa.uint8()), "byte", "-1", "refused"),
+        (pa.array([7], pa.int32()).cast(pa.date32()), "double", "7.0", "refused"),
+    ],
+    ids=str,
+)
+def test_files_with_a_column_of_another_type(
+    spark: SparkSession, tmp_path: Path, stored: pa.Array, type: Any, theirs: str, ours: str
+) -> None:
+    table_of_one_file(tmp_path / "t", {"x": type}, pa.table({"x": stored}), {})
+    assert found_by_both(spark, tmp_path / "t", "x") == [theirs, ours]
+
+
+@pytest.mark.parametrize(
+    ("text", "type", "theirs", "ours"),
+    [
+        ("31", "integer", "31", "31"),
+        ("0x1F", "integer", "None", "refused"),
+        ("0xFF", "byte", "None", "refused"),
+        ("5.9", "integer", "5", "refused"),
+        ("12.345", "decimal(9,2)", "12.35", "refused"),
+        ("yes", "boolean", "true", "refused"),
+        ("nan(1)", "double", "None", "refused"),
+        ("2020-W01-1", "timestamp", "None", "refused"),
+        ("2020-01-01 10:00:00 Foo/Bar", "timestamp", "None", "refused"),
+        ("2020-01-01 10:00:00 +01:00", "timestamp", "2020-01-01 09:00:00", "2020-01-01 09:00:00"),
+    ],
+)
+def test_partition_values_of_another_type(
+    spark: SparkSession, tmp_path: Path, text: str, type: str, theirs: str, ours: str
+) -> None:
+    table_of_one_file(tmp_path / "t", {"id": "long", "p": type}, pa.table({"id": [1]}), {"p": text})
+    assert found_by_both(spark, tmp_path / "t", "p") == [theirs, ours]
 
 
 def test_void_columns(spark: SparkSession, tmp_path: Path) -> None:

@@ -113,6 +113,21 @@ def test_timestamps_of_other_zones_are_refused_when_the_zone_mattered(tmp_path: 
     assert caught.value.condition == "DELTAMERGE_ANCIENT_DATETIME"
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([-(2**62)]).cast(pa.timestamp("ms", "UTC")),
+        pa.array([[date(2020, 1, 1)]], pa.large_list(pa.date32())),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_counted_anew_is_refused(tmp_path: Path, column: pa.Array) -> None:
+    table = pa.table({"t": column})
+    with pytest.raises(Refused) as caught:
+        gregorian(table, file_of(tmp_path, table, {SPARK + "version": "2.4.8", SPARK + "timeZone": "UTC"}))
+    assert caught.value.condition == "DELTAMERGE_CORRUPT_DATA_FILE"
+
+
 def test_a_zone_that_is_no_text_matters_for_old_timestamps_alone(tmp_path: Path) -> None:
     metadata = {SPARK + "version": "2.4.8", SPARK + "timeZone": b"\xff"}
     for rows in (pa.table({"n": [1]}), pa.table({"t": pa.array([datetime(1900, 1, 1, tzinfo=UTC)], UTC_TIME)})):
