@@ -105,7 +105,8 @@ def parse_partition_values(texts: pa.Array, type: pa.DataType, zone: str = "UTC"
 
 def _check_number(texts: pa.Array, pattern: str) -> None:
     """Raise ValueError for a text that Arrow takes for a number and Spark doesn't: `0xFF`, which it wraps, and `nan(1)`."""
-    wrong = texts.filter(pc.invert(pc.match_substring_regex(texts, pattern)))
+    distinct = texts.unique()
+    wrong = distinct.filter(pc.invert(pc.match_substring_regex(distinct, pattern)))
     if len(wrong):
         raise ValueError(f"{wrong[0].as_py()!r} is no number")
 
