@@ -22,7 +22,7 @@ def converted(values: Any, type: pa.DataType) -> Any:
     values that the type can't hold.
     """
     if not is_read_as(values.type, type):
-        raise pa.ArrowTypeError("the one type is not read as the other")
+        raise pa.ArrowTypeError("neither the protocol nor Spark reads it so")
     if pa.types.is_timestamp(type) and pa.types.is_timestamp(values.type):
         return microseconds(values, type.tz)
     return cast(values, type)

@@ -95,7 +95,7 @@ def test_what_spark_reads_is_read(stored: pa.Array, wanted: pa.DataType, expecte
     ids=str,
 )
 def test_what_spark_refuses_is_refused(stored: pa.Array, wanted: pa.DataType) -> None:
-    with pytest.raises(pa.ArrowTypeError, match="not read as"):
+    with pytest.raises(pa.ArrowTypeError, match="nor Spark"):
         conform(stored, wanted)
 
 
