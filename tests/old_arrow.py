@@ -18,6 +18,7 @@ _ARGUMENTS = ("max_rows_per_page", "bloom_filter_options", "maps_as_pydicts")
 LACKING = {
     "test_row_groups_are_read_where_they_are_moved_to": "the test reads a file without row groups as a whole",
     "test_timestamps_written_in_utc_are_moved[True]": "the test's writer of INT96 loses times before 1677",
+    "test_the_old_parquet_type_is_cut_alike": "the test's writer of INT96 loses the sign of times on the day before 1970",
     "test_a_file_is_made_without_folders_and_read_back": "a small file is sent in three requests",
     "test_how_an_azure_account_is_opened": "it takes no SAS token and no client secret (DELTAMERGE_OLD_PYARROW)",
     "test_rows_that_arrow_does_not_find_are_missed": "it reads the test's pages",
