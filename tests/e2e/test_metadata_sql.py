@@ -95,6 +95,7 @@ def test_what_a_log_may_not_ask_for(
             write(spark, path)
         assert caught.value.condition == "DELTAMERGE_FORBIDDEN_EXPRESSION"
         assert caught.value.parameters["function"] == named
+        assert ("columns of the table" in (caught.value.hint or "")) is ("CURRENT_DEFAULT" not in field)
     assert deltamerge.read(spark, str(path)).collect() == [(1, "x")]
     deltamerge.sql(spark, f"DELETE FROM delta.`{path}` WHERE id = 1")
     assert DeltaTable.forPath(spark, str(path)).history(1).first()["version"] == 1

@@ -73,9 +73,10 @@ def _check(spark: Session, place: str, text: str, allowed: frozenset[str], colum
     found = unfit(spark, text, allowed, columns)
     if found is None:
         return
+    named = "" if allowed is OF_DEFAULTS else "columns of the table and "
     raise AnalysisError(
         "DELTAMERGE_FORBIDDEN_EXPRESSION",
         f"The {place} is not evaluated, because SQL of a table's metadata may not use {found}: {text}.",
         parameters={"name": place, "expression": text, "function": found},
-        hint="Use columns of the table and Spark's own deterministic functions, or compute the value where you write the rows.",
+        hint=f"Use {named}Spark's own deterministic functions, or compute the value where you write the rows.",
     )
