@@ -115,6 +115,14 @@ def public(
             yield node.name, node
 
 
+@every_module
+def test_no_dataclass_with_slots_has_a_state_of_its_own(path: Path) -> None:
+    """Python 3.11.0 to 3.11.3 put another `__getstate__` in its place: such a class is pickled by `__reduce__`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef) and any("slots=True" in ast.unparse(item) for item in node.decorator_list):
+            assert not {"__getstate__", "__setstate__"} & {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+
+
 def test_what_a_client_of_connect_runs_needs_no_jvm_to_be_imported() -> None:
     """`make client` collects tests/e2e where there is no py4j."""
     found = []

@@ -291,7 +291,7 @@ def _is_kind_of(stored: pa.DataType, type: pa.DataType) -> bool:
     """Whether a type is another form of one: Arrow would read a number, as hexadecimal too, from a text."""
     if pa.types.is_dictionary(stored):
         return _is_kind_of(stored.value_type, type)
-    if pa.types.is_map(type):
+    if pa.types.is_map(type) and not pa.types.is_null(stored):
         of_map = pa.types.is_map(stored)
         return of_map and _is_kind_of(stored.key_type, type.key_type) and _is_kind_of(stored.item_type, type.item_type)
     is_kind = pa.types.is_integer if pa.types.is_integer(type) else _is_text if pa.types.is_string(type) else type.equals

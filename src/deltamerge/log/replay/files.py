@@ -84,6 +84,8 @@ def _may_describe(value: Any) -> bool:
     """Whether a JSON value may be a vector's descriptor: an object with one of its fields, or with no value at all."""
     if not isinstance(value, Mapping):
         return value is None
+    if any(isinstance(value.get(field.name), float) for field in VECTOR if pa.types.is_integer(field.type)):
+        return False
     return any(value.get(name) is not None for name in VECTOR.names) or all(item is None for item in value.values())
 
 

@@ -33,11 +33,12 @@ class Constant:
 
     value: pa.Scalar
 
-    def __getstate__(self) -> Any:
-        return packed(self.value)
+    def __reduce__(self) -> Any:
+        return _constant, (packed(self.value),)
 
-    def __setstate__(self, state: Any) -> None:
-        object.__setattr__(self, "value", unpacked(state))
+
+def _constant(value: Any) -> Constant:
+    return Constant(unpacked(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,12 @@ class Compare:
     def __str__(self) -> str:
         return f"{_name(self.column)} {self.op} {_literal(self.value)}"
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.column, self.op, packed(self.value)
+    def __reduce__(self) -> Any:
+        return _compare, (self.column, self.op, packed(self.value))
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(("column", "op", "value"), (*state[:2], unpacked(state[2])), strict=True):
-            object.__setattr__(self, name, value)
+
+def _compare(column: Path, op: Comparison, value: Any) -> Compare:
+    return Compare(column, op, unpacked(value))
 
 
 @dataclass(frozen=True, slots=True)

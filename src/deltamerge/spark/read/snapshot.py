@@ -69,10 +69,11 @@ def parted(snapshot: Snapshot) -> tuple[pa.Table, pa.Table]:
     if snapshot.store.spec.scheme != "file" or not _plain_layout(snapshot, files):
         return files.slice(0, 0), files
     plain = pc.and_(pc.is_null(files["deletionVector"]), pc.invert(pc.match_substring_regex(files["path"], _HIDDEN)))
-    found = files.filter(plain)
-    others = [_is_something_else(place) for place in _places(snapshot, found)]
+    # What has the suffix of a file is taken for one: on a network each look costs a request.
+    doubtful = files.filter(pc.and_(plain, pc.invert(pc.ends_with(files["path"], ".parquet"))))
+    others = [_is_something_else(place) for place in _places(snapshot, doubtful)]
     if any(others):
-        names = found.filter(pa.array(others))["path"]
+        names = doubtful.filter(pa.array(others))["path"]
         plain = pc.and_(plain, pc.invert(pc.is_in(files["path"], names)))
     return files.filter(plain), files.filter(pc.invert(plain))
 

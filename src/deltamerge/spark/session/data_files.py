@@ -21,6 +21,6 @@ def session_files(spark: Session) -> FileOptions:
 def file_options(spark: Session, properties: Properties, given: FileOptions = UNSAID) -> FileOptions:
     """What a writer's options, the table's properties, and the session ask for, in this order. Raises InvalidArgumentError."""
     asked = session_files(spark)
-    codec = codec_of("the table property delta.parquet.compression.codec", properties.compression)
+    codec = given.codec or codec_of("the table property delta.parquet.compression.codec", properties.compression) or asked.codec
     most = asked.most_rows if given.most_rows is None else given.most_rows
-    return FileOptions(given.codec or codec or asked.codec, most)
+    return FileOptions(codec, most)

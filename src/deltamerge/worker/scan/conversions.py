@@ -22,7 +22,7 @@ def converted(values: Any, type: pa.DataType) -> Any:
     values that the type can't hold.
     """
     if not is_read_as(values.type, type):
-        raise pa.ArrowTypeError("neither the protocol nor Spark reads it so")
+        raise pa.ArrowTypeError("values may be lost, or Spark does not read it so")
     if pa.types.is_timestamp(type) and pa.types.is_timestamp(values.type):
         return microseconds(values, type.tz)
     return cast(values, type)
@@ -58,6 +58,10 @@ def _is_narrow_integer(type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type) and type.bit_width <= 32)
 
 
+def _is_whole_decimal(type: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(type) and type.scale == 0)
+
+
 def _is_number_of_64_bits(type: pa.DataType) -> bool:
     """Whether the Parquet type is INT64, of which Spark takes the number as it is for a BIGINT, whatever it says of a time."""
     times = pa.types.is_timestamp(type) or pa.types.is_time64(type) or pa.types.is_duration(type)
@@ -80,6 +84,7 @@ _READ_AS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], boo
     (_is_narrow_integer, pa.types.is_integer),
     (_is_narrow_integer, pa.types.is_float64),
     (pa.types.is_integer, pa.types.is_decimal),
+    (_is_whole_decimal, pa.types.is_integer),
     (_is_number_of_64_bits, pa.types.is_int64),
     (_is_number_of_32_bits, pa.types.is_int32),
     (pa.types.is_int32, pa.types.is_date32),

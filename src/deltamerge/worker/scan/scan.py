@@ -72,14 +72,13 @@ class FileTask:
         """The file as an error names it."""
         return self.name if self.store is None else f"{self.store.root.rstrip('/')}/{self.name}"
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**state, "partition": {name: packed(value) for name, value in self.partition.items()}}
+    def __reduce__(self) -> Any:
+        others = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "partition"}
+        return _task, ({name: packed(value) for name, value in self.partition.items()}, others)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        partition = {name: unpacked(value) for name, value in state["partition"].items()}
-        for name, value in {**state, "partition": partition}.items():
-            object.__setattr__(self, name, value)
+
+def _task(partition: Mapping[str, Any], others: Mapping[str, Any]) -> FileTask:
+    return FileTask(partition={name: unpacked(value) for name, value in partition.items()}, **others)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ VECTOR = vector("v", 1)
 
 @pytest.mark.parametrize(
     "value",
-    [[], [["storageType", "i"]], {"storagetype": "u", "pathorinlinedv": "v"}, {"x": 1}, 5, "u", {**VECTOR, "cardinality": None}],
+    [[], [["storageType", "i"]], {"storagetype": "u", "pathorinlinedv": "v"}, {"x": 1}, 5, "u", {**VECTOR, "cardinality": None}]
+    + [{**VECTOR, name: 1.5} for name in ("offset", "sizeInBytes", "cardinality")],
 )
 def test_a_vector_that_is_no_descriptor_is_refused(tmp_path: Path, value: Any) -> None:
     create(tmp_path)
@@ -140,6 +141,12 @@ def test_a_struct_that_is_no_descriptor_of_a_vector_is_refused(tmp_path: Path) -
     assert paths(load(LocalStore(str(tmp_path / "null")))) == ["a"]
     checkpoint(tmp_path / "x", *head(), {"add": {"path": "a", "size": 1, "deletionVector": {"x": 1}}}, add=type)
     refused(tmp_path / "x", "a deletion vector is no descriptor of one")
+
+
+def test_a_column_of_nulls_alone_is_one_of_any_kind(tmp_path: Path) -> None:
+    type = pa.struct([*FILE, ("tags", pa.null()), ("stats", pa.null()), ("baseRowId", pa.null())])
+    checkpoint(tmp_path, *head(), {"add": {"path": "a", "size": 1}}, add=type)
+    assert load(LocalStore(str(tmp_path))).files.table()["tags"].to_pylist() == [None]
 
 
 def test_a_checkpoint_has_one_action_about_one_thing(tmp_path: Path) -> None:

@@ -55,7 +55,8 @@ def test_a_folder_in_the_place_of_a_file_is_not_read_by_spark(tmp_path: Path) ->
     (tmp_path / "a b" / "c").mkdir(parents=True)
     (tmp_path / "f").touch()
     (tmp_path / "link").symlink_to(tmp_path / "a b")
-    loaded = load(create(tmp_path, add("a%20b"), add("f"), add("link"), add("gone")))
+    (tmp_path / "d.parquet").mkdir()
+    loaded = load(create(tmp_path, add("a%20b"), add("f"), add("link"), add("gone"), add("d.parquet")))
     plain, others = snapshot.parted(loaded)
-    assert plain["path"].to_pylist() == ["f", "gone"]
+    assert plain["path"].to_pylist() == ["f", "gone", "d.parquet"]  # each look costs, so that the suffix is believed
     assert others["path"].to_pylist() == ["a%20b", "link"]
