@@ -224,6 +224,8 @@ def found_by_both(spark: SparkSession, path: Path, column: str) -> list[str]:
         (pa.array([7]).cast(pa.timestamp("ms", "UTC")), "long", "7", "7"),
         (pa.array([[7]], pa.list_view(pa.int64())), {"type": "array", "elementType": "long", "containsNull": True}, "[7]", "[7]"),
         (pa.array([Decimal("7.00")], pa.decimal128(9, 2)), "integer", "700", "refused"),
+        (pa.array([Decimal(7)], pa.decimal128(9, 0)), "integer", "7", "7"),
+        (pa.array([Decimal(7)], pa.decimal128(18, 0)), "long", "7", "7"),
         (pa.array([255], pa.uint8()), "byte", "-1", "refused"),
         (pa.array([7], pa.int32()).cast(pa.date32()), "double", "7.0", "refused"),
     ],
