@@ -34,11 +34,11 @@ class Constant:
     value: pa.Scalar
 
     def __reduce__(self) -> Any:
-        return _constant, (packed(self.value),)
+        return Constant._unpacked, (packed(self.value),)
 
-
-def _constant(value: Any) -> Constant:
-    return Constant(unpacked(value))
+    @classmethod
+    def _unpacked(cls, value: Any) -> Constant:
+        return cls(unpacked(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,11 @@ class Compare:
         return f"{_name(self.column)} {self.op} {_literal(self.value)}"
 
     def __reduce__(self) -> Any:
-        return _compare, (self.column, self.op, packed(self.value))
+        return Compare._unpacked, (self.column, self.op, packed(self.value))
 
-
-def _compare(column: Path, op: Comparison, value: Any) -> Compare:
-    return Compare(column, op, unpacked(value))
+    @classmethod
+    def _unpacked(cls, column: Path, op: Comparison, value: Any) -> Compare:
+        return cls(column, op, unpacked(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,11 +74,11 @@ class FileTask:
 
     def __reduce__(self) -> Any:
         others = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "partition"}
-        return _task, ({name: packed(value) for name, value in self.partition.items()}, others)
+        return FileTask._unpacked, ({name: packed(value) for name, value in self.partition.items()}, others)
 
-
-def _task(partition: Mapping[str, Any], others: Mapping[str, Any]) -> FileTask:
-    return FileTask(partition={name: unpacked(value) for name, value in partition.items()}, **others)
+    @classmethod
+    def _unpacked(cls, partition: Mapping[str, Any], others: Mapping[str, Any]) -> FileTask:
+        return cls(partition={name: unpacked(value) for name, value in partition.items()}, **others)
 
 
 @dataclass(frozen=True)
