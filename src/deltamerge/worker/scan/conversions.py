@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_TEXTS = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
+from deltamerge.protocol.formats.texts import holds_text
 
 
 def converted(values: Any, type: pa.DataType) -> Any:
@@ -73,7 +73,7 @@ def _is_number_of_32_bits(type: pa.DataType) -> bool:
 
 
 def _is_text(type: pa.DataType) -> bool:
-    return str(type) in _TEXTS or bool(pa.types.is_fixed_size_binary(type))
+    return holds_text(type) or bool(pa.types.is_fixed_size_binary(type))
 
 
 def _is_moment_without_zone(type: pa.DataType) -> bool:

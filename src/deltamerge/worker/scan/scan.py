@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.formats.roaring import Mask
+from deltamerge.protocol.formats.texts import holds_text
 from deltamerge.protocol.formats.thrift import Malformed
 from deltamerge.protocol.schema.char_varchar import TextPath
 from deltamerge.protocol.values.calendar import Calendar, calendars_of
@@ -40,7 +41,6 @@ KEY_ID = "__deltamerge_key_id"
 POSITION_FIELDS = (pa.field(FILE, pa.int32(), False), pa.field(ROW, pa.int64(), False))
 # A row group is read whole, and its rows are numbered, whatever few bytes their values have.
 MOST_GROUP_ROWS = 1 << 28
-_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary, pa.types.is_large_binary)
 TOO_LARGE = "DELTAMERGE_ROW_GROUP_TOO_LARGE"
 _BATCH_ROWS = 65_536
 
@@ -333,7 +333,7 @@ def _bounds(
 ) -> tuple[pa.Scalar, pa.Scalar] | None:
     """Smallest and largest value by Parquet statistics, for types where they can be trusted and compared."""
     stored = stored.value_type if pa.types.is_dictionary(stored) else stored
-    is_text = pa.types.is_string(type) and any(is_one(stored) for is_one in _TEXTS)
+    is_text = pa.types.is_string(type) and holds_text(stored)
     is_day = stored == type == pa.date32()
     if not (is_text or is_day or (pa.types.is_signed_integer(stored) and pa.types.is_integer(type))):
         return None
