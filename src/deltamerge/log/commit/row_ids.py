@@ -17,6 +17,7 @@ from deltamerge.log.replay.commit_file import CommitFile
 from deltamerge.log.replay.paths import canonical_path
 from deltamerge.protocol.formats.json_text import json_value
 from deltamerge.protocol.table.actions import Action, AddFile, DomainMetadata, RemoveFile
+from deltamerge.protocol.values.values import long
 
 ROW_TRACKING = "delta.rowTracking"
 _MARK = "rowIdHighWaterMark"
@@ -29,9 +30,9 @@ def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
     if found is None:
         return -1
     try:
-        mark = json_value(found.configuration)[_MARK]
-        if not isinstance(mark, int) or isinstance(mark, bool) or not -1 <= mark < 1 << 63:
-            raise TypeError(f"{mark} is no row id")
+        mark = long(json_value(found.configuration)[_MARK])
+        if mark < -1:
+            raise ValueError(f"{mark} is no row id")
     except (ValueError, LookupError, TypeError) as error:
         raise CorruptTableError(
             "DELTAMERGE_CORRUPT_ROW_TRACKING",

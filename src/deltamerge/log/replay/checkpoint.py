@@ -22,23 +22,25 @@ from deltamerge.log.replay.files import (
     TOMBSTONE_SCHEMA,
     VECTOR,
     FileChunk,
+    checked_files,
     file_keys,
     last_of_each,
     repeats_key,
     table_of,
-    with_vectors,
 )
 from deltamerge.log.replay.segment import LOG, CheckpointFiles
 from deltamerge.log.stats.stored import STRUCTS, StoredFile, StoredStats, parsed_stats, valid
 from deltamerge.log.stats.struct import json_texts, whole
 from deltamerge.protocol.formats.decoded_size import OBJECT_TIMES, DecodedSize
 from deltamerge.protocol.formats.parquet_file import ParquetFile
+from deltamerge.protocol.formats.texts import holds_text
 from deltamerge.protocol.table.actions import KINDS, Action, DomainMetadata, Txn, parse_action
 from deltamerge.protocol.values.values import long
 from deltamerge.storage import NotFound, Store
 
 SIDECARS = f"{LOG}/_sidecars"
 
+_KIND_OF = {type: kind for kind, type in KINDS.items()}
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "checkpointMetadata", "sidecar")
 _TEXTS = ["path", "partitionValues", "deletionVector"]
 _CHUNK_ROWS = 100_000
@@ -102,7 +104,7 @@ def _check_reconciled(chunks: Sequence[FileChunk], removed: pa.Array, others: Se
 
 def _subject(action: Action) -> tuple[str, ...]:
     """What only one action of a version is about."""
-    kind = next(name for name, type in KINDS.items() if isinstance(action, type))
+    kind = _KIND_OF[type(action)]
     match action:
         case Txn(app_id=name) | DomainMetadata(domain=name):
             return kind, name
@@ -271,8 +273,8 @@ def _rows(structs: pa.StructArray, schema: pa.Schema) -> pa.Table:
     if at >= 0 and pc.any(pc.is_valid(vectors := pc.struct_field(structs, [at]))).as_py():
         names = {field.name for field in vectors.type} if pa.types.is_struct(vectors.type) else set()
         if not names & set(VECTOR.names):
-            raise ValueError("a deletion vector is no descriptor of one")
-    return with_vectors(pa.table([_child(structs, field) for field in schema], schema=schema))
+            raise ValueError("the deletionVector of a file is not a descriptor")
+    return checked_files(pa.table([_child(structs, field) for field in schema], schema=schema))
 
 
 def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
@@ -294,12 +296,8 @@ def _is_kind_of(stored: pa.DataType, type: pa.DataType) -> bool:
     if pa.types.is_map(type) and not pa.types.is_null(stored):
         of_map = pa.types.is_map(stored)
         return of_map and _is_kind_of(stored.key_type, type.key_type) and _is_kind_of(stored.item_type, type.item_type)
-    is_kind = pa.types.is_integer if pa.types.is_integer(type) else _is_text if pa.types.is_string(type) else type.equals
+    is_kind = pa.types.is_integer if pa.types.is_integer(type) else holds_text if pa.types.is_string(type) else type.equals
     return bool(pa.types.is_null(stored) or is_kind(stored))
-
-
-def _is_text(type: pa.DataType) -> bool:
-    return str(type) in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 
 
 def _checked(table: pa.Table) -> pa.Table:

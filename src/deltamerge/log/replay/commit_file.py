@@ -32,6 +32,7 @@ from deltamerge.protocol.table.actions import (
     Txn,
     parse_action,
 )
+from deltamerge.protocol.values.values import long
 from deltamerge.storage import NotFound, ObjectInfo, Store
 
 log = logging.getLogger("deltamerge.log")
@@ -57,8 +58,10 @@ class CommitFile:
     @property
     def in_commit_timestamp(self) -> int | None:
         """`inCommitTimestamp` of the commitInfo, in ms."""
-        found = self.info.get("inCommitTimestamp")
-        return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 1 << 63 else None
+        try:
+            return long(self.info.get("inCommitTimestamp"))
+        except (TypeError, ValueError):
+            return None
 
     @functools.cached_property
     def removed_keys(self) -> Sequence[str]:

@@ -73,11 +73,11 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
         if pa.types.is_int64(field.type) and float in set(map(type, values)):
             raise ValueError(f"a {field.name} is no whole number")
         if field.type == VECTOR and not all(map(_may_describe, values)):
-            raise ValueError("a deletion vector is no descriptor of one")
+            raise ValueError("the deletionVector of a file is not a descriptor")
         if pa.types.is_map(field.type):
             values = [None if value is None else list(value.items()) for value in values]
         columns.append(pa.array(values, field.type))
-    return with_vectors(pa.table(columns, schema=schema))
+    return checked_files(pa.table(columns, schema=schema))
 
 
 def _may_describe(value: Any) -> bool:
@@ -100,10 +100,11 @@ def repeats_key(maps: pa.MapArray) -> bool:
     return len(np.unique(rows * (int(codes.max()) + 1) + codes)) < len(codes)
 
 
-def with_vectors(table: pa.Table) -> pa.Table:
-    """A file table whose deletion vectors are descriptors or null: one of nulls alone, as some writers leave it, is none.
+def checked_files(table: pa.Table) -> pa.Table:
+    """A file table without negative sizes, whose deletion vectors are descriptors or null: one of nulls alone, as some writers
+    leave it, is none.
 
-    Raises ValueError for a descriptor that lacks a field without which it names no vector, and for a negative size.
+    Raises ValueError for a negative size, and for a descriptor that lacks a field without which it names no vector.
     """
     if (pc.min(table["size"]).as_py() or 0) < 0:
         raise ValueError("the size of a file is negative")

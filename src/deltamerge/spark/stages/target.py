@@ -72,21 +72,27 @@ def file_tasks(
 
 def _partitions(snapshot: Snapshot, files: pa.Table, zone: str) -> list[Mapping[str, pa.Scalar]]:
     """The typed partition values of each row of a file table; files of one partition share them. Raises CorruptTableError."""
-    columns = partition_columns(snapshot, files, zone)
-    texts = (text.dictionary_encode("encode").indices.to_pylist() for text in _partition_texts(snapshot, files))
+    texts = [text.dictionary_encode("encode") for text in _partition_texts(snapshot, files)]
+    columns = _typed(snapshot, [text.dictionary for text in texts], zone)
+    codes = zip(*(text.indices.to_pylist() for text in texts), strict=True) if texts else [()] * files.num_rows
     known: dict[tuple[int, ...], Mapping[str, pa.Scalar]] = {}
     found = []
-    for number, code in enumerate(zip(*texts, strict=True) if columns else [()] * files.num_rows):
+    for code in codes:
         if code not in known:
-            known[code] = {column: values[number] for column, values in columns.items()}
+            known[code] = {name: values[number] for (name, values), number in zip(columns.items(), code, strict=True)}
         found.append(known[code])
     return found
 
 
 def partition_columns(snapshot: Snapshot, files: pa.Table, zone: str = "UTC") -> dict[str, pa.Array]:
     """The partition columns with their typed values for each row of a file table. Raises CorruptTableError."""
-    columns = zip(snapshot.partition_schema, _partition_texts(snapshot, files), strict=True)
-    return {field.name: parse_partition_values(texts, arrow_type(field.type), zone) for field, texts in columns}
+    return _typed(snapshot, _partition_texts(snapshot, files), zone)
+
+
+def _typed(snapshot: Snapshot, texts: Sequence[pa.Array], zone: str) -> dict[str, pa.Array]:
+    """The partition columns with the values of the texts that the log has for each. Raises CorruptTableError."""
+    columns = zip(snapshot.partition_schema, texts, strict=True)
+    return {field.name: parse_partition_values(found, arrow_type(field.type), zone) for field, found in columns}
 
 
 def _partition_texts(snapshot: Snapshot, files: pa.Table) -> list[pa.Array]:

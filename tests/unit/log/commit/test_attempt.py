@@ -297,7 +297,10 @@ def test_isolation_is_told(tmp_path: Path) -> None:
     assert lines(store, 1)[0]["commitInfo"]["isolationLevel"] == Isolation.SNAPSHOT.value
 
 
-@pytest.mark.parametrize("configuration", ["", "{}", "[1]", "3", '{"rowIdHighWaterMark":"x"}', '{"rowIdHighWaterMark":null}'])
+NO_MARKS = ['"x"', "null", "true", "1.0", "-2", "9223372036854775808"]
+
+
+@pytest.mark.parametrize("configuration", ["", "{}", "[1]", "3", *(f'{{"rowIdHighWaterMark":{mark}}}' for mark in NO_MARKS)])
 def test_a_high_water_mark_that_can_not_be_read_is_named(configuration: str) -> None:
     with pytest.raises(CorruptTableError, match=r"DELTAMERGE_CORRUPT_ROW_TRACKING.*highest row id"):
         high_water_mark({"delta.rowTracking": DomainMetadata("delta.rowTracking", configuration)})

@@ -140,7 +140,7 @@ def test_a_struct_that_is_no_descriptor_of_a_vector_is_refused(tmp_path: Path) -
     checkpoint(tmp_path / "null", *head(), {"add": {"path": "a", "size": 1}}, add=type)
     assert paths(load(LocalStore(str(tmp_path / "null")))) == ["a"]
     checkpoint(tmp_path / "x", *head(), {"add": {"path": "a", "size": 1, "deletionVector": {"x": 1}}}, add=type)
-    refused(tmp_path / "x", "a deletion vector is no descriptor of one")
+    refused(tmp_path / "x", "the deletionVector of a file is not a descriptor")
 
 
 def test_a_column_of_nulls_alone_is_one_of_any_kind(tmp_path: Path) -> None:
