@@ -19,7 +19,7 @@ from tests.mutants.base import Break
 from tests.mutants.breaks import BREAKS
 
 ROOT = Path(__file__).parents[2]
-KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "CANNOT RUN"
+KILLED, SURVIVED, BROKEN, HUNG = "killed", "SURVIVED", "CANNOT RUN", "HUNG"
 _AT_ONCE = 2
 _SECONDS = 120
 
@@ -45,13 +45,17 @@ def tried(item: Break) -> str:
         path.write_text(path.read_text(encoding="utf-8").replace(item.old, item.new), encoding="utf-8")
         tests = [f"tests/unit/{test}" for test in item.tests.split()]
         flags = ["-x", "-q", "-p", "no:cacheprovider", "--basetemp", f"{folder}/tests", "--timeout", str(_SECONDS)]
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *flags, *tests],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "DELTAMERGE_TEST_SLOW": "never"},
-            capture_output=True,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", *flags, *tests],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "DELTAMERGE_TEST_SLOW": "never"},
+                capture_output=True,
+                check=False,
+                timeout=2 * _SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return HUNG
     # 1: tests failed, 2: they could not be collected, as a name that the code has lost shows.
     return {0: SURVIVED, 1: KILLED}.get(done.returncode, BROKEN)
 

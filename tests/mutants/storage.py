@@ -161,4 +161,25 @@ STORAGE = (
         "if entry.is_dir():",
         "storage/test_local.py",
     ),
+    Break(
+        "a file is waited for until somebody writes into it",
+        "storage/local.py",
+        ", opener=_without_waiting)",
+        ")",
+        "storage/test_no_files.py",
+    ),
+    Break(
+        "what can be opened is a file",
+        "storage/local.py",
+        "                if not stat.S_ISREG(found.st_mode):\n                    raise NotFound(name)",
+        "                if False:\n                    raise NotFound(name)",
+        "storage/test_no_files.py",
+    ),
+    Break(
+        "a data file is waited for until somebody writes into it",
+        "worker/scan/store.py",
+        "stat.S_ISFIFO(os.stat(path).st_mode)",
+        "False",
+        "worker/scan/test_store.py",
+    ),
 )

@@ -145,4 +145,32 @@ TOLD = (
         'json_value(text).get("expression", {}).get("expression", "true")',
         "protocol/table/test_constraints.py",
     ),
+    Break(
+        "what has the name of a commit will be one",
+        "log/commit/transaction.py",
+        "if unread >= _UNREAD_ATTEMPTS and",
+        "if False and",
+        "log/commit/test_name_taken.py",
+    ),
+    Break(
+        "a listing that lacks a commit is the whole truth",
+        "log/commit/transaction.py",
+        " and read.store.info(commit_name(before.version + 1)) is None:",
+        ":",
+        "log/commit/test_name_taken.py",
+    ),
+    Break(
+        "time never ends",
+        "log/commit/attempt.py",
+        "if made >= 1 << 63:",
+        "if False:",
+        "log/commit/test_attempt.py",
+    ),
+    Break(
+        "row ids begin anywhere",
+        "log/commit/row_ids.py",
+        "if mark < -1:",
+        "if False:",
+        "log/commit/test_attempt.py",
+    ),
 )

@@ -232,4 +232,32 @@ WORKERS = (
         "tuple(cells)",
         "merge/plan/test_exchange.py",
     ),
+    Break(
+        "a bound of a predicate has a Python value",
+        "protocol/values/predicate.py",
+        "    def __reduce__(self)",
+        "    def reduced(self)",
+        "protocol/values/test_shipping.py",
+    ),
+    Break(
+        "a constant has a Python value",
+        "protocol/values/condition.py",
+        "    def __reduce__(self)",
+        "    def reduced(self)",
+        "protocol/values/test_shipping.py",
+    ),
+    Break(
+        "a partition value has a Python value",
+        "worker/scan/scan.py",
+        "    def __reduce__(self)",
+        "    def reduced(self)",
+        "worker/test_pickled.py protocol/values/test_shipping.py",
+    ),
+    Break(
+        "any text is a codec",
+        "worker/write/file_options.py",
+        "if value is None or value.lower() in CODECS:",
+        "if True:",
+        "spark/session/test_data_files.py",
+    ),
 )

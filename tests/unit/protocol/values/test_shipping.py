@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from deltamerge.protocol.values.condition import Constant
 from deltamerge.protocol.values.predicate import Compare
 from deltamerge.worker.scan.scan import FileTask
 
@@ -32,6 +33,6 @@ def test_a_scalar_arrives_as_it_was(value: pa.Scalar, dumps: Any) -> None:
     assert (task.file, task.name, task.rows) == (1, "a", 3)
     compared = pickle.loads(dumps(Compare(("p",), "<", value)))
     assert (compared.column, compared.op) == (("p",), "<")
-    for found in (task.partition["p"], compared.value):
+    for found in (task.partition["p"], compared.value, pickle.loads(dumps(Constant(value))).value):
         assert found.type == value.type
         assert found.equals(value)
