@@ -39,7 +39,9 @@ def test_an_interpreter_without_pyarrow_is_told_to_install_it(path: Path, tmp_pa
     bare.chmod(0o755)
     found = failed_merge(path, tmp_path, bare)
     assert "[DELTAMERGE_WORKER_WITHOUT_PYARROW]" in found["text"]
-    assert "PYSPARK_PYTHON" in found["text"].partition("Hint:")[2]
+    hint = found["text"].partition("Hint:")[2]
+    assert "activate the environment" in hint
+    assert "PYSPARK_PYTHON" in hint
 
 
 def failed_merge(path: Path, folder: Path, interpreter: Path) -> dict[str, str]:

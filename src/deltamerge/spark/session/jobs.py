@@ -52,6 +52,11 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*)")
 _CAUSED = re.compile(r"^(?:Caused by)?: [\w.$]+: (.+)$", re.MULTILINE)
 _LAST_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?=: )|\w+(?:Error|Exception)$)(?:: (.*))?$", re.MULTILINE)
 _DIED = re.compile(r"Python worker exited unexpectedly[^.\n]*|ExecutorLostFailure[^\n]*")
+_WORKERS_PYTHON = (
+    "The workers may run another Python than your program. On one machine, activate the environment of your program, or set "
+    "PYSPARK_PYTHON to its Python, before the session starts; on a cluster, install what is missing on the workers. "
+    f"{_UNCHANGED}"
+)
 _MORE_MEMORY = (
     "Give workers more memory (spark.executor.memoryOverhead, spark.executor.pyspark.memory), or fewer tasks at a time "
     f"(spark.executor.cores). {_UNCHANGED}"
@@ -144,7 +149,7 @@ def translated(error: Exception) -> DeltaMergeError | AttemptEnded:
         return ExecutionError(
             "DELTAMERGE_WORKER_WITHOUT_PYARROW",
             "The workers' Python has no pyarrow.",
-            hint="Install pyarrow for the interpreter that PYSPARK_PYTHON names on the workers; nothing else is needed.",
+            hint=_WORKERS_PYTHON,
         )
     if isinstance(error, PythonException) or "PythonException" in text:
         return _worker_failure(text)
@@ -230,7 +235,7 @@ def _python_failure(name: str, message: str) -> ExecutionError:
         "DELTAMERGE_PYTHON_FAILED",
         f"Python code failed on a worker: {name}: {message}".removesuffix(": "),
         parameters={"exception": name},
-        hint=f"The full traceback is this error's cause. {_UNCHANGED}",
+        hint=_WORKERS_PYTHON if name == "ModuleNotFoundError" else f"The full traceback is this error's cause. {_UNCHANGED}",
     )
 
 

@@ -56,6 +56,14 @@ def test_an_exception_that_says_nothing_is_told_by_its_name() -> None:
     assert (found.condition, found.detail) == ("DELTAMERGE_PYTHON_FAILED", "Python code failed on a worker: AssertionError")
 
 
+def test_a_package_that_workers_lack_leads_to_their_python() -> None:
+    text = "PythonException: \nTraceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'numpy'\n"
+    found = translated(PySparkException(text))
+    assert (found.condition, found.parameters) == ("DELTAMERGE_PYTHON_FAILED", {"exception": "ModuleNotFoundError"})
+    assert "No module named 'numpy'" in found.detail
+    assert "PYSPARK_PYTHON" in (found.hint or "")
+
+
 @pytest.mark.parametrize(
     "said",
     [
