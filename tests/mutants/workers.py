@@ -118,7 +118,7 @@ WORKERS = (
         "worker/write/mark.py",
         "gone < rows and gone <= self._spec.rewrite_share * rows",
         "gone < rows",
-        "worker/write/test_apply.py",
+        "worker/write/test_mark.py",
     ),
     Break(
         "deleted rows are shown",

@@ -41,3 +41,19 @@ def test_a_row_that_moves_leaves_the_file_of_its_partition(tmp_path: Path) -> No
         (batch,) = apply_changes(spec, [pa.record_batch(hits)], 0)
     added = [row for row in batch.to_pylist() if row["kind"] == ADD]
     assert sorted((unpack_partition(row["partition"])["p"].as_py(), row["rows"]) for row in added) == [("a", 2), ("b", 1)]
+
+
+@pytest.mark.parametrize("known", [None, 4, 3], ids=["not counted", "counted", "counted as too few"])
+@pytest.mark.parametrize(("gone", "kind"), [([0, 1], MARKED), ([0, 1, 3], ADD)], ids=["half", "more than half"])
+def test_a_file_of_which_more_than_the_share_is_gone_is_written_again(
+    tmp_path: Path, known: int | None, gone: list[int], kind: str
+) -> None:
+    pq.write_table(pa.table({"id": range(4)}, schema=SCHEMA), tmp_path / "old.parquet")
+    task = FileTask(0, "old.parquet", {}, rows=known)
+    spec = ChangeSpec(write_spec(tmp_path, SCHEMA), (ClauseAction("delete"),), {0: task}, rewrite_share=0.5)
+    hits = {FILE: pa.array([0] * len(gone), pa.int32()), ROW: gone, CLAUSE: pa.array([0] * len(gone), pa.int32())}
+    (batch,) = apply_changes(spec, [pa.record_batch(hits)], 0)
+    (made,) = [row for row in batch.to_pylist() if row["kind"] in (MARKED, ADD)]
+    assert made["kind"] == kind
+    new = [path for path in tmp_path.iterdir() if path.suffix == ".parquet" and path.name != "old.parquet"]
+    assert [pq.read_table(path)["id"].to_pylist() for path in new] == ([[2]] if kind == ADD else [])
