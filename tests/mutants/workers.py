@@ -146,7 +146,7 @@ WORKERS = (
         "worker/write/rewrite.py",
         "kept = batch if stays is None else",
         "kept = batch if True else",
-        "worker/write/test_rewrite.py worker/write/test_apply.py",
+        "worker/write/test_rewritten_rows.py",
     ),
     Break(
         "updated rows stay in their partition",
@@ -160,7 +160,7 @@ WORKERS = (
         "worker/write/rewrite.py",
         "np.where(updates, PREIMAGE, DELETE)",
         "np.where(updates, PREIMAGE, PREIMAGE)",
-        "worker/write/test_apply.py worker/write/test_rewrite.py",
+        "worker/write/test_rewritten_rows.py",
     ),
     Break(
         "an update sets all columns that any clause sets",
@@ -174,14 +174,14 @@ WORKERS = (
         "worker/write/changes.py",
         "            self.collisions += int((repeated > self._last_collision).sum())\n",
         "",
-        "worker/write/test_apply.py worker/write/test_rewrite.py",
+        "worker/write/test_changes.py",
     ),
     Break(
         "a row matches across batches twice",
         "worker/write/changes.py",
         "        first[0] = rows[0] != self._last_row\n",
         "        first[0] = True\n",
-        "worker/write/test_apply.py worker/write/test_rewrite.py",
+        "worker/write/test_changes.py",
     ),
     Break(
         "each target row has one match",
@@ -195,7 +195,7 @@ WORKERS = (
         "worker/join/matching.py",
         "    target = np.flatnonzero(ids >= 0)\n",
         "    target = np.flatnonzero(ids >= -1)\n",
-        "worker/join/test_matching.py worker/join/test_hash_join.py",
+        "worker/join/test_matching.py",
     ),
     Break(
         "unmatched rows are lost",
@@ -216,7 +216,7 @@ WORKERS = (
         "worker/join/partitioning.py",
         "partitions.tasks[np.minimum(low, end - 1)], high - low",
         "low, high - low",
-        "merge/plan/test_exchange.py",
+        "worker/join/test_partitioning.py",
     ),
     Break(
         "files of a partition without values have another's rows",

@@ -161,3 +161,13 @@ def test_each_row_goes_to_the_owners_of_its_key_in_its_partition(
         homes.setdefault((p, q), set()).update(tasks[at])
     if spread:
         assert all(len(found) <= 1 for found in homes.values())
+
+
+def test_rows_of_partitions_that_share_a_task_go_to_that_task() -> None:
+    values = (pa.array(["a", "b", "c"]),)
+    shared = Partitions(("p",), values, np.arange(3), np.array([0, 1, 2, 4]), np.array([0, 0, 1, 2]))
+    low, high = np.array([0, 0, 0, 10]), np.array([9, 9, 9, 19])
+    known = KeyRanges(low, high, ((0, 1), (2,), (3,)), shared)
+    rows = pa.table({"p": ["a", "b", "c", "c"], "k": pa.array([5, 5, 5, 15]), "at": pa.array([0, 1, 2, 3])})
+    spec = Partitioning("k", known, 0, (0, 1, 2))
+    assert {task: [at for _, at in found] for task, found in sent(spec, [rows]).items()} == {0: [0, 1], 1: [2], 2: [3]}
