@@ -71,7 +71,7 @@ def _head(records: Sequence[Record]) -> list[str]:
         for found in record["engines"].values()
         if isinstance(found.get("seconds"), list)
     ]
-    rounds = f"; {min(counts)} to {max(counts)} rounds" if counts else ""
+    rounds = f"; {' to '.join(str(number) for number in sorted({min(counts), max(counts)}))} rounds" if counts else ""
     return [f"{last['cores']} cores{rounds}; load average {min(loads):.1f} to {max(loads):.1f}; {names}.", ""]
 
 

@@ -33,7 +33,7 @@ def test_another_minor_version_is_named_with_the_setting(path: Path, tmp_path: P
     assert "PYSPARK_PYTHON" in found["text"].partition("Hint:")[2]
 
 
-def test_an_interpreter_without_pyarrow_is_told_to_install_it(path: Path, tmp_path: Path) -> None:
+def test_an_interpreter_without_pyarrow_leads_to_the_programs_own(path: Path, tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     bare.chmod(0o755)

@@ -26,7 +26,7 @@ def counts(spark: SparkSession) -> Iterator[Counter[str]]:
 
 @pytest.mark.timeout(0)
 def test_histories_of_three_engines_are_serial(counts: Counter[str]) -> None:
-    # A few histories may have no commit of an engine; that each of them does commit is the next test's matter.
+    # For soaks: in a run of seconds an engine may have no commit. That each one can commit, the next test holds.
     if explore(EveryWriter, SECONDS, STEPS) > 20:
         assert {*ENGINES} <= {name.split()[0] for name in counts if name.endswith(" commits")}
 

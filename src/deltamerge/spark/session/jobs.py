@@ -235,7 +235,7 @@ def _python_failure(name: str, message: str) -> ExecutionError:
         "DELTAMERGE_PYTHON_FAILED",
         f"Python code failed on a worker: {name}: {message}".removesuffix(": "),
         parameters={"exception": name},
-        hint=_WORKERS_PYTHON if name == "ModuleNotFoundError" else f"The full traceback is this error's cause. {_UNCHANGED}",
+        hint=f"The full traceback is this error's cause. {_WORKERS_PYTHON if name == 'ModuleNotFoundError' else _UNCHANGED}",
     )
 
 

@@ -61,6 +61,7 @@ def test_a_package_that_workers_lack_leads_to_their_python() -> None:
     found = translated(PySparkException(text))
     assert (found.condition, found.parameters) == ("DELTAMERGE_PYTHON_FAILED", {"exception": "ModuleNotFoundError"})
     assert "No module named 'numpy'" in found.detail
+    assert "traceback is this error's cause" in (found.hint or "")
     assert "PYSPARK_PYTHON" in (found.hint or "")
 
 

@@ -79,9 +79,17 @@ def test_files_without_partitions_share_that_they_have_none() -> None:
     assert not first.partition
 
 
-def partitioned(texts: list[dict[str, str | None]], names: tuple[str, ...] = ("p", "q")) -> tuple[Snapshot, pa.Table]:
+@pytest.mark.parametrize(("zone", "hour"), [("UTC", 12), ("Asia/Kolkata", 6)])
+def test_a_timestamp_without_an_offset_is_of_the_zone(zone: str, hour: int) -> None:
+    (task,) = file_tasks(*partitioned([{"p": "2024-01-01 12:00:00"}], ("p",), p="timestamp"), zone)
+    assert task.partition["p"].cast(pa.timestamp("us", "UTC")).as_py().hour == hour
+
+
+def partitioned(
+    texts: list[dict[str, str | None]], names: tuple[str, ...] = ("p", "q"), p: str = "integer"
+) -> tuple[Snapshot, pa.Table]:
     files = [{**file(None), "path": f"{number}.parquet", "partitionValues": values} for number, values in enumerate(texts)]
-    snapshot = snapshot_of(struct(id="long", p="integer", q="string"), files, names)
+    snapshot = snapshot_of(struct(id="long", p=p, q="string"), files, names)
     return snapshot, snapshot.files.table()
 
 

@@ -48,6 +48,7 @@ def array(values: list[int], type: pa.DataType) -> pa.Array:
         (pa.array([Decimal("1.50")], pa.decimal256(50, 2)), pa.decimal128(9, 2), Decimal("1.50")),
         (pa.array([b"a"], pa.large_binary()), pa.string(), "a"),
         (pa.array(["a"], pa.string_view()), pa.string(), "a"),
+        (pa.array([b"a"], pa.binary_view()), pa.string(), "a"),
         (pa.array(["a"]), pa.binary(), b"a"),
         (pa.array([b"abcd"], pa.binary(4)), pa.binary(), b"abcd"),
         (pa.nulls(1), pa.decimal128(9, 2), None),
