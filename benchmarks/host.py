@@ -61,7 +61,6 @@ class Host:
         given = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-            "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(folder / "spark"),
         }
@@ -169,6 +168,7 @@ def session(kind: str) -> Any:
         return None
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers run the first Python of the path, which may lack pyarrow
     builder: Any = SparkSession.builder.appName("deltamerge benchmark")
     builder = builder.remote("local[2]") if kind == "connect" else builder.master("local[2]")
     for key, value in {**_SETTINGS, **(_DELTA if kind == "delta" else {})}.items():

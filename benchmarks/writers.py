@@ -7,6 +7,7 @@ rows of the same files. Rounds into one table and into ten take turns; no merge 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -35,6 +36,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=None, help="for the tables")
     parser.add_argument("--least", type=float, default=0.5, help="the ratio below which it ends with an error")
     given = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     root = Path(tempfile.mkdtemp(dir=given.folder, prefix="writers-"))
