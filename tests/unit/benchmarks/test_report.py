@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from benchmarks.bars import bars_table
+from benchmarks.cases import WHOLE_IF
 from benchmarks.engines import OURS, OURS_DV, RUST, SPARK, SPARK_DV
 from benchmarks.lines import described, geometric_mean, median, ratio
 from benchmarks.pictures import bars, lines
@@ -39,6 +40,19 @@ def test_a_bar_that_does_not_hold_says_so() -> None:
     assert held["each case against delta-spark copying on write"] == "yes"
     assert held["geometric mean against delta-rs"] == "**no**"
     assert held["peak memory, delta-spark's to ours"] == ""
+
+
+def test_means_are_of_basic_cases_into_tables_with_ranges() -> None:
+    record, mean = record_of(0), "geometric mean against delta-spark copying on write"
+    others = [
+        {**record_of(1, {OURS: [100.0], SPARK: [1.0]}), "shape": {**record["shape"], "layout": "scattered"}},
+        {**record_of(1, {OURS: [100.0], SPARK: [1.0]}), "case": WHOLE_IF.name},
+    ]
+    table = bars_table([record, *others])
+    held = {line.split("|")[1].strip(): line.split("|")[3].strip() for line in table if line.startswith("| ")}
+    assert held[mean] == "5.50"
+    assert held["each case against delta-spark copying on write"].startswith("0.01 ")
+    assert held["a large source, clauses with conditions, against delta-spark"].startswith("0.01 ")
 
 
 def test_a_failed_engine_is_named_with_its_reason() -> None:
