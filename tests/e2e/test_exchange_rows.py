@@ -123,6 +123,20 @@ MOVED = {
         False,
     ),
     "a column is kept": (lambda merge: merge.whenMatchedUpdate(set={"k": "s.k", "v": "s.v"}).whenNotMatchedInsertAll(), False),
+    "under conditions": (
+        lambda merge: merge.whenMatchedUpdateAll("s.v > 0 AND t.k % 3 <> 0 OR t.w IS NULL").whenNotMatchedInsertAll("s.k < 25"),
+        True,
+    ),
+    "insert under a condition": (lambda merge: merge.whenMatchedUpdateAll().whenNotMatchedInsertAll("s.k % 2 = 0"), True),
+    "update under a condition": (lambda merge: merge.whenMatchedUpdateAll("s.w <> 'x'").whenNotMatchedInsertAll(), True),
+    "all three under conditions": (
+        lambda merge: (
+            merge.whenMatchedUpdateAll("s.w IS NULL OR s.v < t.v OR t.k > 20")
+            .whenNotMatchedInsertAll("s.w = 'y' AND s.k > 15")
+            .whenNotMatchedBySourceDelete("t.k > 4")
+        ),
+        True,
+    ),
     "sync": (LEGAL["sync"], False),
     "all three": (lambda merge: LEGAL["upsert"](merge).whenNotMatchedBySourceDelete(), True),
 }

@@ -6,7 +6,23 @@ from tests.mutants.base import Break
 
 JOIN_TESTS = "log/commit/test_join.py log/commit/test_join_histories.py log/commit/test_begin_anew.py"
 
+HASH_TESTS = "worker/join/test_hash_join.py"
+
 JOINS = (
+    Break(
+        "rows that an insert's condition leaves out are reported to the second job",
+        "worker/join/changes.py",
+        "if all(program.condition is None for program in programs):",
+        "if True:",
+        HASH_TESTS,
+    ),
+    Break(
+        "rows that an update's condition leaves out take the place of rows that stay",
+        "worker/join/changes.py",
+        "found += [matches.source[piece][own] for own in chosen_rows(self._programs, rows)]",
+        "found += [matches.source[piece]]",
+        HASH_TESTS,
+    ),
     Break(
         "columns that Spark computes of the source are the target's, too",
         "merge/plan/projection.py",

@@ -90,12 +90,14 @@ def _jobs(work: Work, attempt: Exchange) -> _Jobs:
     together = replace(work.change, together=work.change.write.target_bytes // 2 if inserts else 0)
     if not attempt.key_only or work.change.sample is not None:
         return _Jobs(join, together)
-    second = replace(join, inserts=inserts or matched)
+    second = join
     if attempt.update_as_delete_insert:
+        # The rows that are reported are those for which the conditions are true.
+        second = replace(join, inserts=(replace((*inserts, *matched)[0], condition=None),))
         clauses = list(together.clauses)
         clauses[matched[0].number] = ClauseAction("delete")
         together = replace(together, clauses=tuple(clauses))
-        matched = (ClauseProgram(matched[0].number),)
+        matched = (ClauseProgram(matched[0].number, condition=matched[0].condition),)
     sets = [column for column in join.written if any(column.name in program.values for program in (*matched, *by_source))]
     first = replace(join, matched=matched, written=pa.schema(sets), positions_only=True)
     if attempt.update_as_delete_insert:

@@ -35,7 +35,7 @@ from deltamerge.spark.source.evaluate import Reading, ReadingStep
 from deltamerge.spark.source.facts import Evaluation, SourceFacts
 from deltamerge.spark.source.inspect import is_overestimated
 from deltamerge.spark.stages.target import null_free
-from deltamerge.worker.join.clauses import ClauseProgram, needed_columns
+from deltamerge.worker.join.clauses import ClauseProgram, asked_columns, needed_columns
 from deltamerge.worker.skipping.bloom import hashable
 
 _WHOLE_ROWS = "constraints and generated columns are evaluated over whole rows"
@@ -275,7 +275,9 @@ def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Lay
     needed = {pair.source for pair in logical.pairs} | set(needed_columns(matched, "source"))
     few = bool(inserts) and 2 * len(needed) <= len(needed_columns(inserts, "source"))
     as_delete_insert = bool(hash_tasks and facts.source.files) and _updates_whole_rows(logical, matched, inserts)
-    key_only = sorted(pair.source for pair in logical.pairs) if as_delete_insert else sorted(needed) if few else []
+    if as_delete_insert:
+        needed = {pair.source for pair in logical.pairs} | set(asked_columns((*matched, *inserts), "source"))
+    key_only = sorted(needed) if as_delete_insert or few else []
     if not hash_tasks:
         by = "ranges" if layout.ranges.partitions is None else "partition and ranges"
         reason = f"a source row goes to {layout.overlap:.1f} tasks on average, by {by} of {layout.key}"
@@ -295,15 +297,16 @@ def _spread_by(inserts: Sequence[ClauseProgram], partitions: Sequence[str]) -> t
 
 
 def _updates_whole_rows(logical: LogicalPlan, matched: Sequence[ClauseProgram], inserts: Sequence[ClauseProgram]) -> bool:
-    """Whether an updated row is a whole source row, and nothing ties it to its place: it may be deleted, and inserted
-    elsewhere.
+    """Whether an updated row is a whole source row, and nothing ties it to its place: it may be deleted, and inserted elsewhere.
+
+    Conditions do not matter: they say which rows.
     """
     after = logical.resolved.after
     programs = (*matched, *inserts)
     if (
         len(matched) != 1
         or len(inserts) > 1
-        or not all(program.only_copies for program in programs)
+        or not all(program.sets_copies for program in programs)
         or logical.feed
         or tracking_columns(after.protocol, after.metadata) is not None
         or clustering_columns(after)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltamerge.budgets import Budgets
 from deltamerge.worker.join.buffers import Buffer, Chunk
-from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted
+from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted, inserting
 from deltamerge.worker.join.clauses import needed_columns
 from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.join.partitioning import NO_RANGES, Partitioning, hash_tasks, partitioned, payloads, split
@@ -126,7 +126,7 @@ class HashJoin:
             raise AttemptEnded(TooLarge(f"more than {join.every_pair:,} pairs of rows match in one task"))
         first = self._pairs.add(matches.target)
         if join.update_as_delete_insert:
-            yield from self._reported_once(source, matches.source[first])
+            yield from self._reported_once(source, self._pairs.changing(source, target, matches, first, join.budgets.piece_bytes))
         for changed in self._pairs.changes(source, target, matches, matches.target, first, join.budgets.piece_bytes):
             yield from self._sent(changed)
         if join.inserts:
@@ -135,6 +135,8 @@ class HashJoin:
     def _inserted(self, source: pa.Table, alone: Indices) -> Iterator[pa.RecordBatch]:
         """Source rows without a match, by their keys or partitions: a task that runs again sends them the same way."""
         spec, join = self._spec, self._spec.join
+        if join.update_as_delete_insert:
+            alone = inserting(join.inserts, source, alone)
         if join.positions_only:
             yield from self._reported(source, alone)
             return

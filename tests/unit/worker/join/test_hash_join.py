@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltamerge.budgets import Budgets, current_budgets, using
+from deltamerge.protocol.values.condition import Column, Comparison, Constant
 from deltamerge.worker.join.clauses import ClauseProgram, Origin
 from deltamerge.worker.join.hash_join import ChangesByFile, HashJoin, HashJoinSpec
 from deltamerge.worker.join.partitioning import KeyRanges, partitioned
@@ -138,6 +139,37 @@ def test_rows_are_reported_by_their_positions(held: list[int | None], keys: list
         moved = {n for n, k in enumerate(keys) if k is not None and k in held}
         assert sorted(told) == sorted((n % 2, n) for n in range(len(keys)) if n in moved or inserts)
     assert deleted == sum(key is not None and key in keys for key in held)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.integers(0, 25), st.integers(0, 25), st.integers(1, 40))
+def test_only_rows_for_which_conditions_are_true_are_reported(
+    held: list[int | None], keys: list[int | None], updated: int, added: int, chunk: int
+) -> None:
+    applies = {n for n, key in enumerate(keys) if n >= updated and key is not None and key in held}
+    with using(chunk_rows=chunk):
+        spec = join_of(gone=False, positions=True, moves=True)
+        matched, inserts = (
+            replace(program, condition=Comparison(Column("v", "source"), op, Constant(pa.scalar(value, pa.int64()))))
+            for program, op, value in ((spec.join.matched[0], ">=", updated), (INSERT, "<", added))
+        )
+        spec = replace(spec, join=replace(spec.join, matched=(matched,), inserts=(inserts,)))
+        if any(held.count(keys[n]) > 1 for n in applies):
+            with pytest.raises(AttemptEnded, match="several target rows"):
+                sent(spec, table_of(spec, held), source_of(keys))
+            return
+        found = sent(spec, table_of(spec, held), source_of(keys))
+    told: list[tuple[int, int]] = []
+    deleted: Counter[tuple[int, int]] = Counter()
+    for batches in found.values():
+        changes = ChangesByFile(Budgets())
+        for batch in changes.changes(batches):
+            deleted.update((row[FILE], row[ROW]) for row in batch.to_pylist())
+        told += [(number, place) for number, some in changes.positions() for place in some.tolist()]
+    new = {n for n, key in enumerate(keys) if n < added and (key is None or key not in held)}
+    assert sorted(told) == sorted((n % 2, n) for n in applies | new)
+    by_key = Counter(keys[n] for n in applies)
+    assert deleted == Counter({(n % 3, n): min(2, by_key[key]) for n, key in enumerate(held) if by_key[key]})
 
 
 @settings(deadline=None)
