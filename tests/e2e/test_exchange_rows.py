@@ -124,15 +124,16 @@ MOVED = {
     ),
     "a column is kept": (lambda merge: merge.whenMatchedUpdate(set={"k": "s.k", "v": "s.v"}).whenNotMatchedInsertAll(), False),
     "under conditions": (
-        lambda merge: merge.whenMatchedUpdateAll("s.v > 0 AND t.k % 3 <> 0 OR t.w IS NULL").whenNotMatchedInsertAll("s.k < 25"),
+        lambda merge: merge.whenMatchedUpdateAll("t.v > 0 AND t.k % 3 <> 0 OR t.w IS NULL").whenNotMatchedInsertAll("s.k < 25"),
         True,
     ),
     "insert under a condition": (lambda merge: merge.whenMatchedUpdateAll().whenNotMatchedInsertAll("s.k % 2 = 0"), True),
-    "update under a condition": (lambda merge: merge.whenMatchedUpdateAll("s.w <> 'x'").whenNotMatchedInsertAll(), True),
+    "update under a condition": (lambda merge: merge.whenMatchedUpdateAll("s.k > 20").whenNotMatchedInsertAll(), True),
+    "conditions of most columns": (lambda merge: merge.whenMatchedUpdateAll("s.w <> t.w").whenNotMatchedInsertAll(), False),
     "all three under conditions": (
         lambda merge: (
-            merge.whenMatchedUpdateAll("s.w IS NULL OR s.v < t.v OR t.k > 20")
-            .whenNotMatchedInsertAll("s.w = 'y' AND s.k > 15")
+            merge.whenMatchedUpdateAll("t.w IS NULL OR s.k > t.v OR t.k > 20")
+            .whenNotMatchedInsertAll("s.k > 50 OR s.k IS NULL")
             .whenNotMatchedBySourceDelete("t.k > 4")
         ),
         True,

@@ -272,11 +272,13 @@ def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Lay
     )
     partitions = logical.resolved.snapshot.partition_columns
     spread_by = _spread_by(inserts, partitions)
-    needed = {pair.source for pair in logical.pairs} | set(needed_columns(matched, "source"))
+    own = {pair.source for pair in logical.pairs}
+    needed, asked = own | set(needed_columns(matched, "source")), own | set(asked_columns((*matched, *inserts), "source"))
     few = bool(inserts) and 2 * len(needed) <= len(needed_columns(inserts, "source"))
-    as_delete_insert = bool(hash_tasks and facts.source.files) and _updates_whole_rows(logical, matched, inserts)
-    if as_delete_insert:
-        needed = {pair.source for pair in logical.pairs} | set(asked_columns((*matched, *inserts), "source"))
+    # To send most columns for the sake of conditions, and to read all of them again, has not been shown to be faster.
+    are_few = asked == own or 2 * len(asked) <= len(needed_columns((*matched, *inserts), "source"))
+    as_delete_insert = bool(hash_tasks and facts.source.files) and are_few and _updates_whole_rows(logical, matched, inserts)
+    needed = asked if as_delete_insert else needed
     key_only = sorted(needed) if as_delete_insert or few else []
     if not hash_tasks:
         by = "ranges" if layout.ranges.partitions is None else "partition and ranges"
