@@ -27,6 +27,8 @@ _SECONDS = 120
 def main(names: list[str]) -> None:
     """Try the breaks whose names begin with one of these, all of them for none."""
     chosen = [item for item in BREAKS if not names or item.name.startswith(tuple(names))]
+    if not chosen:
+        sys.exit(f"no break has a name that begins with {' or '.join(names)}")
     started = time.monotonic()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         ends = []

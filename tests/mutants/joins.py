@@ -11,16 +11,16 @@ HASH_TESTS = "worker/join/test_hash_join.py"
 JOINS = (
     Break(
         "rows that an insert's condition leaves out are reported to the second job",
-        "worker/join/changes.py",
-        "if all(program.condition is None for program in programs):",
-        "if True:",
+        "worker/join/hash_join.py",
+        "yield from self._reported(source, own)",
+        "yield from self._reported(source, alone)",
         HASH_TESTS,
     ),
     Break(
         "rows that an update's condition leaves out take the place of rows that stay",
-        "worker/join/changes.py",
-        "found += [matches.source[piece][own] for own in chosen_rows(self._programs, rows)]",
-        "found += [matches.source[piece]]",
+        "worker/join/hash_join.py",
+        "moved.append(own)",
+        "moved.append(np.unique(matches.source))",
         HASH_TESTS,
     ),
     Break(

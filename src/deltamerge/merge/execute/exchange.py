@@ -90,16 +90,17 @@ def _jobs(work: Work, attempt: Exchange) -> _Jobs:
     together = replace(work.change, together=work.change.write.target_bytes // 2 if inserts else 0)
     if not attempt.key_only or work.change.sample is not None:
         return _Jobs(join, together)
-    second = join
+    # What is reported without a condition is asked for its own in the second job.
+    second, reported = join, tuple(ClauseProgram(program.number) for program in inserts[:1])
     if attempt.update_as_delete_insert:
         # The rows that are reported are those for which the conditions are true.
         second = replace(join, inserts=(replace((*inserts, *matched)[0], condition=None),))
         clauses = list(together.clauses)
         clauses[matched[0].number] = ClauseAction("delete")
         together = replace(together, clauses=tuple(clauses))
-        matched = (ClauseProgram(matched[0].number, condition=matched[0].condition),)
+        matched, reported = (tuple(replace(program, values={}) for program in programs) for programs in (matched, inserts))
     sets = [column for column in join.written if any(column.name in program.values for program in (*matched, *by_source))]
-    first = replace(join, matched=matched, written=pa.schema(sets), positions_only=True)
+    first = replace(join, matched=matched, inserts=reported, written=pa.schema(sets), positions_only=True)
     if attempt.update_as_delete_insert:
         return _Jobs(replace(first, update_as_delete_insert=True), together, second, work.change)
     return _Jobs(first, work.change, second, work.change)

@@ -10,10 +10,8 @@ import pyarrow as pa
 from deltamerge.worker.join.buffers import pieces
 from deltamerge.worker.join.clauses import (
     ClauseProgram,
-    asked_columns,
     change_rows,
     chosen_rows,
-    copied_pieces,
     copied_rows,
     needed_columns,
 )
@@ -40,42 +38,32 @@ class ChangedPairs:
 
     def changes(
         self, source: pa.Table, target: pa.Table, matches: Matches, numbers: Indices, first: Flags, size: int
-    ) -> Iterator[pa.Table]:
-        """Changed rows in pieces of about `size` bytes, by matches that were counted: `first` is what `add` gave for them."""
+    ) -> Iterator[tuple[pa.Table, Indices]]:
+        """Changed rows in pieces of about `size` bytes, and which source rows these come from, by matches that were counted:
+        `first` is what `add` gave for them.
+        """
         files, positions = target.column(FILE).to_numpy(), target.column(ROW).to_numpy()
         if not self._programs:
             return
         if self._copies:
             at, chosen = matches.target[first], matches.source[first]
             program = self._programs[0]
-            yield from copied_pieces(program, self._schema, source, chosen, files[at], positions[at], size)
+            for piece in pieces(source.select(program.columns("source")), chosen, size):
+                rows, places = chosen[piece], at[piece]
+                yield copied_rows(program, self._schema, source, rows, files[places], positions[places]), rows
             return
-        for piece, rows in self._pairs(source, target, matches, size):
-            at = matches.target[piece]
-            found = chosen_rows(self._programs, rows)
+        own_source, own_target = source.select(self._of_source), target.select(self._of_target)
+        for piece in pieces(own_source, matches.source, size):
+            at, chosen = matches.target[piece], matches.source[piece]
+            sides = Sides(len(at), own_target.take(pa.array(at)), own_source.take(pa.array(chosen)))
+            found = chosen_rows(self._programs, sides)
             applies = np.zeros(len(at), np.bool_)
             applies[np.concatenate(found)] = True
             applies[applies] = self._counts.add(numbers[piece][applies])
             for program, changed in zip(self._programs, found, strict=True):
                 own = changed[applies[changed]]
                 if len(own):
-                    yield change_rows(program, self._schema, rows.take(own), files[at[own]], positions[at[own]])
-
-    def changing(self, source: pa.Table, target: pa.Table, matches: Matches, first: Flags, size: int) -> Indices:
-        """The source rows of the pairs that `changes` changes, each as often as it does so."""
-        if self._copies:
-            return matches.source[first]
-        found = [np.zeros(0, np.int64)]
-        for piece, rows in self._pairs(source, target, matches, size):
-            found += [matches.source[piece][own] for own in chosen_rows(self._programs, rows)]
-        return np.concatenate(found)
-
-    def _pairs(self, source: pa.Table, target: pa.Table, matches: Matches, size: int) -> Iterator[tuple[slice, Sides]]:
-        """Matches in pieces of about `size` bytes, with what clauses need of both sides."""
-        own_source, own_target = source.select(self._of_source), target.select(self._of_target)
-        for piece in pieces(own_source, matches.source, size):
-            target_rows, source_rows = pa.array(matches.target[piece]), pa.array(matches.source[piece])
-            yield piece, Sides(len(target_rows), own_target.take(target_rows), own_source.take(source_rows))
+                    yield change_rows(program, self._schema, sides.take(own), files[at[own]], positions[at[own]]), chosen[own]
 
     def without_match(self, numbers: Indices) -> Indices:
         """The target rows that have had no match, of those of these numbers."""
@@ -93,14 +81,6 @@ def inserted(
     for program, own in zip(programs, chosen_rows(programs, rows), strict=True):
         if len(own):
             yield change_rows(program, schema, rows.take(own)), alone[own]
-
-
-def inserting(programs: Sequence[ClauseProgram], source: pa.Table, alone: Indices) -> Indices:
-    """Of the source rows `alone` those that NOT MATCHED clauses insert."""
-    if all(program.condition is None for program in programs):
-        return alone
-    rows = Sides(len(alone), None, source.select(asked_columns(programs, "source")).take(pa.array(alone)))
-    return np.sort(alone[np.concatenate(chosen_rows(programs, rows))])
 
 
 def changed_alone(programs: Sequence[ClauseProgram], schema: pa.Schema, target: pa.Table) -> Iterator[pa.Table]:

@@ -6,7 +6,7 @@ one column for each column that some clause sets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ import pyarrow as pa
 from deltamerge.protocol.values.computed import Value, columns_of_value
 from deltamerge.protocol.values.condition import Condition, columns_in
 from deltamerge.protocol.values.condition import Side as RowSide
-from deltamerge.worker.join.buffers import pieces
 from deltamerge.worker.join.computed import computed_values
 from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.scan.outcomes import AttemptEnded, NotEvaluable
@@ -145,12 +144,3 @@ def copied_rows(
     is_whole = len(chosen) == source.num_rows and bool((np.diff(chosen, prepend=-1) == 1).all())
     own = own if is_whole or not own.num_columns else own.take(pa.array(chosen))
     return changed_rows(program, schema, len(chosen), {"source": own}, files, rows)
-
-
-def copied_pieces(
-    program: ClauseProgram, schema: pa.Schema, source: pa.Table, chosen: Indices, files: Any, rows: Indices, size: int
-) -> Iterator[pa.Table]:
-    """`copied_rows` in pieces of about `size` bytes: one long source row may match many target rows."""
-    for piece in pieces(source.select(program.columns("source")), chosen, size):
-        place = files if isinstance(files, int) else files[piece]
-        yield copied_rows(program, schema, source, chosen[piece], place, rows[piece])

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltamerge.budgets import Budgets
 from deltamerge.worker.join.buffers import Buffer, Chunk
-from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted, inserting
+from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted
 from deltamerge.worker.join.clauses import needed_columns
 from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.join.partitioning import NO_RANGES, Partitioning, hash_tasks, partitioned, payloads, split
@@ -125,23 +125,25 @@ class HashJoin:
         if matches is None:
             raise AttemptEnded(TooLarge(f"more than {join.every_pair:,} pairs of rows match in one task"))
         first = self._pairs.add(matches.target)
-        if join.update_as_delete_insert:
-            yield from self._reported_once(source, self._pairs.changing(source, target, matches, first, join.budgets.piece_bytes))
-        for changed in self._pairs.changes(source, target, matches, matches.target, first, join.budgets.piece_bytes):
+        moved = [np.zeros(0, np.int64)]
+        for changed, own in self._pairs.changes(source, target, matches, matches.target, first, join.budgets.piece_bytes):
             yield from self._sent(changed)
+            moved.append(own)
+        if join.update_as_delete_insert:
+            yield from self._reported_once(source, np.concatenate(moved))
         if join.inserts:
             yield from self._inserted(source, np.flatnonzero(~matches.matched))
 
     def _inserted(self, source: pa.Table, alone: Indices) -> Iterator[pa.RecordBatch]:
         """Source rows without a match, by their keys or partitions: a task that runs again sends them the same way."""
         spec, join = self._spec, self._spec.join
-        if join.update_as_delete_insert:
-            alone = inserting(join.inserts, source, alone)
+        found = inserted(join.inserts, join.changes, source, alone)
         if join.positions_only:
-            yield from self._reported(source, alone)
+            for _, own in found:
+                yield from self._reported(source, own)
             return
         tasks = len(join.ranges.files) + hash_tasks(source, join.spread_by or spec.source_columns, spec.insert_tasks)
-        for rows, own in inserted(join.inserts, join.changes, source, alone):
+        for rows, own in found:
             yield from self._payloads(rows, tasks[own])
 
     def _reported_once(self, source: pa.Table, matched: Indices) -> Iterator[pa.RecordBatch]:

@@ -129,7 +129,7 @@ class RangeJoin:
             if not len(matches.target):
                 continue
             pairs, positions = self._pairs[file], found.column(ROW).to_numpy()[matches.target]
-            for changed in pairs.changes(source, found, matches, positions, pairs.add(positions), spec.budgets.piece_bytes):
+            for changed, _ in pairs.changes(source, found, matches, positions, pairs.add(positions), spec.budgets.piece_bytes):
                 self._buffer.add(changed)
                 self._changed[file].append(changed)
             matched |= matches.matched
