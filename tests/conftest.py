@@ -80,6 +80,10 @@ def _ending() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "local: needs tables on a local disk, as it says why")
+    # Row groups of tests are small, and their statistics are looked at nevertheless.
+    looks = ExitStack()
+    looks.enter_context(using(rows_per_chunk=0))
+    config.add_cleanup(looks.close)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -134,7 +134,11 @@ def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisW
     too_large = TooLarge(f"the rows that may match are more than {budgets.match_rows:,}, or take more than {most_bytes >> 20} MB")
     if not tasks:
         return spec.output.empty_table()
-    if read_bytes(work, spec, work.files.sizes, tasks) <= budgets.driver_match_bytes:
+    size = read_bytes(work, spec, work.files.sizes, tasks)
+    if size <= budgets.driver_match_bytes:
+        # Most of the time that a small file takes is Python's, which runs one thread at a time.
+        are_small = not spec.store.remote and size < 2 * budgets.open_bytes * len(tasks)
+        threads = 1 if are_small else budgets.driver_threads
         room = Room(budgets.match_rows, most_bytes)
 
         def found_in(task: FileTask) -> list[pa.RecordBatch] | None:
@@ -142,7 +146,7 @@ def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisW
             advance(lambda: Amount(1, task.size or 0, task.rows or 0))
             return part
 
-        with in_process(), ThreadPoolExecutor(budgets.driver_threads) as pool:
+        with in_process(), ThreadPoolExecutor(threads) as pool:
             parts = list(pool.map(found_in, tasks))
         batches = [batch for part in parts if part is not None for batch in part]
         return pa.Table.from_batches(batches, spec.output) if None not in parts else too_large

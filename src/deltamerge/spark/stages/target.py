@@ -8,7 +8,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.budgets import DEFAULTS, Budgets
+from deltamerge.budgets import DEFAULTS, Budgets, current_budgets
 from deltamerge.errors import CorruptTableError
 from deltamerge.log.commit.clustering import clustering_columns
 from deltamerge.log.commit.stats_columns import bound_type, indexed_fields
@@ -165,7 +165,16 @@ def scan_spec(
     """
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
     widths = tuple((text.path, text.length) for text in char_varchars(schema) if text.padded and padded)
-    return ScanSpec(data_store(snapshot.store), logical_schema(schema, mode), keys, with_key_ids, others, widths)
+    rows_per_chunk = current_budgets().rows_per_chunk
+    return ScanSpec(
+        data_store(snapshot.store),
+        logical_schema(schema, mode),
+        keys,
+        with_key_ids,
+        others,
+        widths,
+        rows_per_chunk=rows_per_chunk,
+    )
 
 
 def write_spec(snapshot: Snapshot, budgets: Budgets = DEFAULTS, limited: bool = True, files: FileOptions = UNSAID) -> WriteSpec:

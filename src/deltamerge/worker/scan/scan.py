@@ -88,7 +88,8 @@ class ScanSpec:
     `schema` has the filter's key columns too; `with_key_ids` adds the id of each row's key among those of an exact filter. Rows
     that have none, whose key id is null, come where the predicate `others` may hold; without one none does. `padded` has the
     lengths of CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with. A
-    `condition`, in place of keys, lets the rows through for which it is true; `schema` has its columns.
+    `condition`, in place of keys, lets the rows through for which it is true; `schema` has its columns. On a disk the keys of row
+    groups with fewer than `rows_per_chunk` rows, for each column that the file has, are read without a look at their statistics.
     """
 
     store: DataStore
@@ -98,6 +99,7 @@ class ScanSpec:
     others: Predicate | None = None
     padded: tuple[tuple[TextPath, int], ...] = ()
     condition: Condition | None = None
+    rows_per_chunk: int = 0
 
     @property
     def output(self) -> pa.Schema:
@@ -227,7 +229,9 @@ def _candidates(file: ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTa
         table, rows = (table, rows) if alive is None else (table.filter(pa.array(alive)), rows[alive])
         return _positioned(table, task.file, rows, spec, None)
     deciding = _deciding(spec)
-    if spec.keys is not None and spec.others is None and not may_contain(file, group.index, spec.keys, deciding, task.partition):
+    is_local = not (task.store or spec.store).remote
+    looks = spec.others is None and not (is_local and group.rows < spec.rows_per_chunk * file.metadata.num_columns)
+    if looks and spec.keys is not None and not may_contain(file, group.index, spec.keys, deciding, task.partition):
         return None
     known = read_columns(file, group.index, deciding, task.partition)
     mask, ids = _wanted(spec, known)

@@ -27,6 +27,7 @@ from deltamerge.worker.scan.scan import (
     open_parquet,
     scan_file,
 )
+from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.skipping.keys import KeyFilter, build_filter
 from tests.unit.worker.data import DAY, UTC_TIME, bag, columns_alike, equal_in_spark, examples, folder, store_at, types, vector_of
 
@@ -249,6 +250,21 @@ def test_data_columns_are_read_for_row_groups_with_candidates_only(tmp_path: Pat
     spec = spec_of(tmp_path, table, {"k": [2, 4]})
     assert scanned(spec, FileTask(0, NAME, {})) == [(2, "e", 0, 4)]
     assert read == [(0, ["k"]), (2, ["k"]), (2, ["v"])]
+
+
+@pytest.mark.parametrize(("rows_per_chunk", "remote", "read"), [(1, False, 1), (2, False, 3), (2, True, 1)])
+def test_of_small_row_groups_on_a_disk_keys_are_read_without_a_look_at_statistics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_per_chunk: int, remote: bool, read: int
+) -> None:
+    """Three row groups of two rows and two columns: to read all keys costs less than to find out that one group has them."""
+    groups: list[int] = []
+    original = scan.read_columns
+    monkeypatch.setattr(scan, "read_columns", lambda file, group, *rest: groups.append(group) or original(file, group, *rest))
+    monkeypatch.setattr(DataStore, "remote", remote)
+    spec = spec_of(tmp_path, pa.table({"k": [1, 2, 5, 6, 8, 9], "v": list("abcdef")}), {"k": [2, 4]})
+    found = scanned(replace(spec, rows_per_chunk=rows_per_chunk), FileTask(0, NAME, {}))
+    assert found == [(2, "b", 0, 1)]
+    assert groups == [0, 0, *range(1, read)]
 
 
 def test_a_row_group_without_living_rows_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
