@@ -14,6 +14,7 @@ from deltamerge.budgets import using
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.merge.execute.attempts import Ran
 from deltamerge.merge.plan import choose
+from deltamerge.merge.plan.physical import Exchange
 from deltamerge.worker.scan.outcomes import KeysRepeated
 from tests.e2e.exchanges import CHANGES, HASH, JOIN, LEGAL, RANGE, READ_BY_WORKERS, ROWS, SCHEMA, exchanges_of, parquet
 from tests.e2e.tables import conf, content, make
@@ -129,6 +130,7 @@ MOVED = {
     ),
     "insert under a condition": (lambda merge: merge.whenMatchedUpdateAll().whenNotMatchedInsertAll("s.k % 2 = 0"), True),
     "update under a condition": (lambda merge: merge.whenMatchedUpdateAll("s.k > 20").whenNotMatchedInsertAll(), True),
+    "a value is computed": (lambda merge: merge.whenMatchedUpdate(set={"k": "s.k", "v": "s.v + 1", "w": "s.w"}), False),
     "conditions of most columns": (lambda merge: merge.whenMatchedUpdateAll("s.w <> t.w").whenNotMatchedInsertAll(), False),
     "all three under conditions": (
         lambda merge: (
@@ -163,6 +165,54 @@ def test_updated_rows_of_which_nothing_is_kept_may_move(
     exchange, _ = exchanges_of(runs)
     assert exchange is not None
     assert exchange.update_as_delete_insert is moves
+    assert not read_by_spark
+
+
+ASKED = {
+    "update": (
+        lambda merge: merge.whenMatchedUpdateAll("s.v > t.v AND t.x <> 60 OR t.y IS NULL").whenNotMatchedInsertAll(),
+        ("k", "v"),
+    ),
+    "insert": (lambda merge: merge.whenMatchedUpdateAll().whenNotMatchedInsertAll("s.w < 'n50' OR s.w IS NULL"), ("k", "w")),
+    "both": (
+        lambda merge: merge.whenMatchedUpdateAll("s.v < t.z OR s.v > 100").whenNotMatchedInsertAll("s.x % 3 = 0"),
+        ("k", "v", "x"),
+    ),
+}
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("name", ASKED)
+def test_columns_that_conditions_need_are_sent_with_the_keys(
+    spark: SparkSession,
+    tmp_path: Path,
+    limit: Callable[..., None],
+    runs: list[Ran],
+    read_by_spark: list[DataFrame],
+    name: str,
+    vectors: bool,
+) -> None:
+    clauses, sent = ASKED[name]
+    limit(piece_bytes=100)
+    schema = "k long, v int, w string, x int, y int, z int"
+    rows = [(n, 10 * n % 70, f"w{n}", n, None if n % 7 == 0 else n, n % 50) for n in range(80)]
+    changes = [(2 * n, 7 * n % 120, f"n{n}" if n % 9 else None, n, n, n) for n in range(60)]
+    source = parquet(spark, tmp_path / "changes", [*changes, (None, 1, "null", 3, 0, 0)], schema).alias("s")
+    results = []
+    for settings in (HASH, JOIN):
+        place = tmp_path / settings["spark.deltamerge.strategy"]
+        with conf(spark, settings):
+            table = make(spark, place, schema, rows, files=3, vectors=vectors)
+            report = clauses(table.merge(source, "t.k = s.k")).run()
+        counts = {what: report.metrics[f"numTargetRows{what}"] for what in ("Inserted", "Updated")}
+        results.append((content(spark, place), counts))
+    assert results[0] == results[1]
+    assert results[0][1]["Inserted"]
+    assert results[0][1]["Updated"]
+    attempt = runs[0].attempt
+    assert isinstance(attempt, Exchange)
+    assert (attempt.key_only, attempt.update_as_delete_insert) == (sent, True)
     assert not read_by_spark
 
 

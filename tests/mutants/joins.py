@@ -7,6 +7,7 @@ from tests.mutants.base import Break
 JOIN_TESTS = "log/commit/test_join.py log/commit/test_join_histories.py log/commit/test_begin_anew.py"
 
 HASH_TESTS = "worker/join/test_hash_join.py"
+CHOICE_TESTS = "merge/plan/test_choose.py"
 
 JOINS = (
     Break(
@@ -22,6 +23,34 @@ JOINS = (
         "moved.append(own)",
         "moved.append(np.unique(matches.source))",
         HASH_TESTS,
+    ),
+    Break(
+        "rows of an earlier piece of matches are reported",
+        "worker/join/changes.py",
+        "positions[at[own]]), chosen[own]",
+        "positions[at[own]]), matches.source[own]",
+        HASH_TESTS,
+    ),
+    Break(
+        "conditions are asked of an earlier piece's target rows",
+        "worker/join/changes.py",
+        "own_target.take(pa.array(at))",
+        "own_target.take(pa.array(matches.target[: len(at)]))",
+        HASH_TESTS,
+    ),
+    Break(
+        "columns of conditions are not sent with the keys",
+        "merge/plan/choose.py",
+        "needed = asked if as_delete_insert else needed",
+        "needed = own if as_delete_insert else needed",
+        CHOICE_TESTS,
+    ),
+    Break(
+        "columns of an insert's condition are not sent with the keys",
+        "merge/plan/choose.py",
+        'own | set(asked_columns((*matched, *inserts), "source"))',
+        'own | set(asked_columns(matched, "source"))',
+        CHOICE_TESTS,
     ),
     Break(
         "columns that Spark computes of the source are the target's, too",

@@ -90,11 +90,12 @@ def _jobs(work: Work, attempt: Exchange) -> _Jobs:
     together = replace(work.change, together=work.change.write.target_bytes // 2 if inserts else 0)
     if not attempt.key_only or work.change.sample is not None:
         return _Jobs(join, together)
-    # What is reported without a condition is asked for its own in the second job.
+    # All rows without a match are reported, and the second job asks the conditions of the inserts.
     second, reported = join, tuple(ClauseProgram(program.number) for program in inserts[:1])
     if attempt.update_as_delete_insert:
-        # The rows that are reported are those for which the conditions are true.
-        second = replace(join, inserts=(replace((*inserts, *matched)[0], condition=None),))
+        # Only rows for which the conditions are true are reported. Both clauses set the same columns of them.
+        whole_row = replace((*inserts, *matched)[0], condition=None)
+        second = replace(join, inserts=(whole_row,))
         clauses = list(together.clauses)
         clauses[matched[0].number] = ClauseAction("delete")
         together = replace(together, clauses=tuple(clauses))

@@ -301,14 +301,14 @@ def _spread_by(inserts: Sequence[ClauseProgram], partitions: Sequence[str]) -> t
 def _updates_whole_rows(logical: LogicalPlan, matched: Sequence[ClauseProgram], inserts: Sequence[ClauseProgram]) -> bool:
     """Whether an updated row is a whole source row, and nothing ties it to its place: it may be deleted, and inserted elsewhere.
 
-    Conditions do not matter: they say which rows.
+    Conditions do not matter: they say which rows are updated, not what becomes of them.
     """
     after = logical.resolved.after
     programs = (*matched, *inserts)
     if (
         len(matched) != 1
         or len(inserts) > 1
-        or not all(program.sets_copies for program in programs)
+        or not all(program.copies_source for program in programs)
         or logical.feed
         or tracking_columns(after.protocol, after.metadata) is not None
         or clustering_columns(after)

@@ -62,14 +62,14 @@ class ClauseProgram:
         return sorted({*self.columns(side), *self.asked(side)})
 
     @property
-    def sets_copies(self) -> bool:
+    def copies_source(self) -> bool:
         """Whether the values that it sets are columns of the source or nulls."""
         return not self.columns("target") and not self.columns("evaluated")
 
     @property
     def only_copies(self) -> bool:
         """Whether it changes each row, by columns of the source or nulls alone."""
-        return self.condition is None and self.sets_copies
+        return self.condition is None and self.copies_source
 
 
 def needed_columns(programs: Iterable[ClauseProgram], side: RowSide) -> list[str]:

@@ -123,7 +123,9 @@ class HashJoin:
             self._keys = target_keys(join, target)
         matches = self._keys.match(source, join.every_pair)
         if matches is None:
-            raise AttemptEnded(TooLarge(f"more than {join.every_pair:,} pairs of rows match in one task"))
+            # Rows of a few columns are matched more at once than whole ones, which the next attempt sends.
+            ended = KeysRepeated if join.update_as_delete_insert else TooLarge
+            raise AttemptEnded(ended(f"more than {join.every_pair:,} pairs of rows match in one task"))
         first = self._pairs.add(matches.target)
         moved = [np.zeros(0, np.int64)]
         for changed, own in self._pairs.changes(source, target, matches, matches.target, first, join.budgets.piece_bytes):

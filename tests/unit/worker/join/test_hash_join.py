@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deltamerge.budgets import Budgets, current_budgets, using
-from deltamerge.protocol.values.condition import Column, Comparison, Constant
+from deltamerge.protocol.values.condition import Column, Comparison, Constant, Some
 from deltamerge.worker.join.clauses import ClauseProgram, Origin
 from deltamerge.worker.join.hash_join import ChangesByFile, HashJoin, HashJoinSpec
 from deltamerge.worker.join.partitioning import KeyRanges, partitioned
 from deltamerge.worker.join.range_join import JoinSpec
-from deltamerge.worker.scan.outcomes import AttemptEnded, KeysRepeated, TooLarge
+from deltamerge.worker.scan.outcomes import AttemptEnded, KeysRepeated, NotThisWay, TooLarge
 from deltamerge.worker.scan.scan import FILE, ROW, ScanSpec
 from deltamerge.worker.scan.source import BIN, POSITION
 from deltamerge.worker.scan.store import DataStore
@@ -64,6 +64,10 @@ def source_of(keys: list[int | None]) -> pa.Table:
     rows = range(len(keys))
     places = {BIN: pa.array([n % 2 for n in rows], pa.int32()), POSITION: pa.array(rows, pa.int64())}
     return pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(rows, pa.int64()), **places})
+
+
+def literal(value: int) -> Constant:
+    return Constant(pa.scalar(value, pa.int64()))
 
 
 def sent(spec: HashJoinSpec, table: pa.Table, source: pa.Table) -> dict[int, list[pa.RecordBatch]]:
@@ -142,17 +146,26 @@ def test_rows_are_reported_by_their_positions(held: list[int | None], keys: list
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.integers(0, 25), st.integers(0, 25), st.integers(1, 40))
+@given(
+    st.lists(KEYS, max_size=25),
+    st.lists(KEYS, max_size=25),
+    st.tuples(st.integers(0, 25), st.integers(-9, 9), st.integers(0, 25)),
+    st.integers(1, 40),
+    st.sampled_from([1, 60, 1 << 20]),
+)
+@example(list(range(10)), list(range(9, -4, -1)), (7, 4, 12), 40, 1)
 def test_only_rows_for_which_conditions_are_true_are_reported(
-    held: list[int | None], keys: list[int | None], updated: int, added: int, chunk: int
+    held: list[int | None], keys: list[int | None], limits: tuple[int, int, int], chunk: int, piece: int
 ) -> None:
-    applies = {n for n, key in enumerate(keys) if n >= updated and key is not None and key in held}
-    with using(chunk_rows=chunk):
+    """An update of rows with a great value, or a great key in the table; an insert of those with a small value."""
+    updated, above, added = limits
+    applies = {n for n, key in enumerate(keys) if key is not None and key in held and (n >= updated or key > above)}
+    with using(chunk_rows=chunk, piece_bytes=piece):
         spec = join_of(gone=False, positions=True, moves=True)
-        matched, inserts = (
-            replace(program, condition=Comparison(Column("v", "source"), op, Constant(pa.scalar(value, pa.int64()))))
-            for program, op, value in ((spec.join.matched[0], ">=", updated), (INSERT, "<", added))
-        )
+        value, key = Column("v", "source"), Column("k", "target")
+        either = Some((Comparison(value, ">=", literal(updated)), Comparison(key, ">", literal(above))))
+        matched = replace(spec.join.matched[0], condition=either)
+        inserts = replace(INSERT, condition=Comparison(value, "<", literal(added)))
         spec = replace(spec, join=replace(spec.join, matched=(matched,), inserts=(inserts,)))
         if any(held.count(keys[n]) > 1 for n in applies):
             with pytest.raises(AttemptEnded, match="several target rows"):
@@ -188,6 +201,17 @@ def test_where_rows_go_on_does_not_depend_on_their_order(held: list[int | None],
 
 def _rows(batches: list[pa.RecordBatch]) -> list[str]:
     return sorted(str(row) for batch in ChangesByFile(Budgets()).changes(batches) for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize(("moves", "ended"), [(True, KeysRepeated), (False, TooLarge)])
+def test_too_many_pairs_of_a_few_columns_are_left_to_an_exchange_of_whole_rows(moves: bool, ended: type[NotThisWay]) -> None:
+    with using(match_rows=3):
+        spec = join_of(gone=False, positions=moves, moves=moves, tasks=1)
+        matched = replace(spec.join.matched[0], condition=Comparison(Column("v", "source"), ">", literal(0)))
+        spec = replace(spec, join=replace(spec.join, matched=(matched,)))
+        with pytest.raises(AttemptEnded, match="more than 3 pairs") as caught:
+            sent(spec, table_of(spec, [1, 1, 1, 1]), source_of([1]))
+    assert isinstance(caught.value.outcome, ended)
 
 
 def test_rows_of_the_table_come_first() -> None:
