@@ -20,7 +20,7 @@ from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.protocol.schema.types import PrimitiveType, StructType, arrow_type
 from deltamerge.protocol.values.widths import width
-from deltamerge.worker.join.matching import Indices
+from deltamerge.worker.join.matching import Flags, Indices
 from deltamerge.worker.join.partitioning import KeyRanges, Partitions, key_numbers
 from deltamerge.worker.scan.scan import POSITION_FIELDS
 
@@ -170,9 +170,11 @@ class _Part:
     reach: tuple[Indices, Indices]
 
 
-def _part(own: Indices, keys: tuple[Indices, Indices], placed: Indices, sizes: Indices, each: int) -> _Part:
-    """The ranges of `own` files, of about `each` bytes; files without keys are the first one's."""
-    has_keys = np.isin(own, placed)
+def _part(own: Indices, keys: tuple[Indices, Indices], placed: Flags, sizes: Indices, each: int) -> _Part:
+    """The ranges of `own` files, of about `each` bytes; files without keys, that are not `placed`, are the first one's."""
+    has_keys = placed[own]
+    if len(own) == 1 and has_keys[0]:  # as many partitions have
+        return _Part(keys[0][own], keys[1][own], (own,), (np.ones(1, np.int64), sizes[own]))
     order = own[has_keys]
     order = order[np.lexsort((keys[1][order], keys[0][order]))]
     before = np.cumsum(sizes[order]) - sizes[order]
@@ -187,9 +189,11 @@ def _part(own: Indices, keys: tuple[Indices, Indices], placed: Indices, sizes: I
 def _layout(files: FileFacts, pair: KeyPair, budgets: Budgets, partitions: _Members | None) -> Layout:
     low, high, placed = _bounds(files, pair.target)
     sizes, rows = files.sizes, files.row_counts
+    has_keys = np.zeros(len(sizes), np.bool_)
+    has_keys[placed] = True
     each = max(budgets.range_task_bytes, int(sizes.sum()) // budgets.exchange_tasks)
     groups = (np.arange(len(sizes)),) if partitions is None else partitions.files
-    parts = [_part(own, (low, high), placed, sizes, each) for own in groups]
+    parts = [_part(own, (low, high), has_keys, sizes, each) for own in groups]
     by_range = [own for part in parts for own in part.files]
     tasks, found = np.arange(len(by_range)), None
     if partitions is not None:
