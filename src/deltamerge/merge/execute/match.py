@@ -5,11 +5,12 @@ Keys decide equality as Spark would; what else the search condition asks is left
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,10 @@ from deltamerge.worker.scan.outcomes import NotThisWay, TooLarge
 from deltamerge.worker.scan.scan import FILE, KEY_ID, ROW, FileTask, ScanSpec
 from deltamerge.worker.scan.streams import read_stream
 from deltamerge.worker.skipping.narrow import narrows
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+_TRIED = 16  # small files, after which it is known whether to read them is to wait
 
 
 @dataclass(frozen=True)
@@ -136,9 +141,8 @@ def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisW
         return spec.output.empty_table()
     size = read_bytes(work, spec, work.files.sizes, tasks)
     if size <= budgets.driver_match_bytes:
-        # Most of the time that a small file takes is Python's, which runs one thread at a time.
+        # Most of the time that a small file takes is Python's, which runs one thread at a time, if the disk does not take longer.
         are_small = not spec.store.remote and size < 2 * budgets.open_bytes * len(tasks)
-        threads = 1 if are_small else budgets.driver_threads
         room = Room(budgets.match_rows, most_bytes)
 
         def found_in(task: FileTask) -> list[pa.RecordBatch] | None:
@@ -146,8 +150,10 @@ def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisW
             advance(lambda: Amount(1, task.size or 0, task.rows or 0))
             return part
 
-        with in_process(), ThreadPoolExecutor(threads) as pool:
-            parts = list(pool.map(found_in, tasks))
+        with in_process():
+            parts, waited = tried(found_in, tasks[:_TRIED]) if are_small else ([], True)
+            with ThreadPoolExecutor(budgets.driver_threads if waited else 1) as pool:
+                parts += pool.map(found_in, tasks[len(parts) :])
         batches = [batch for part in parts if part is not None for batch in part]
         return pa.Table.from_batches(batches, spec.output) if None not in parts else too_large
     frame = match_frame(work.spark, spec, tasks, work.files.sizes.tolist(), work.source.rows, budgets, most_bytes)
@@ -159,6 +165,13 @@ def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisW
         return too_large
     table = pa.concat_tables([spec.output.empty_table(), *map(read_stream, streams)])
     return too_large if table.num_rows > budgets.match_rows or table.nbytes > most_bytes else table
+
+
+def tried(work: Callable[[Item], Done], items: Sequence[Item]) -> tuple[list[Done], bool]:
+    """What comes of the work on some items, one after the other, and whether half of the time or more was spent waiting."""
+    began, worked = time.perf_counter(), time.thread_time()
+    done = [work(item) for item in items]
+    return done, time.perf_counter() - began >= 2 * (time.thread_time() - worked)
 
 
 def read_bytes(work: Work, spec: ScanSpec, sizes: np.ndarray[Any, Any], tasks: Sequence[FileTask]) -> float:
