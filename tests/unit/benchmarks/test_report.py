@@ -55,6 +55,13 @@ def test_means_are_of_basic_cases_into_tables_with_ranges() -> None:
     assert held["a large source, clauses with conditions, against delta-spark"].startswith("0.01 ")
 
 
+def test_what_a_merge_costs_at_least_is_of_tables_in_which_all_cases_are_measured() -> None:
+    record = {**record_of(0, {OURS: [0.2]}), "floor": 0.1}
+    large = {**record, "shape": {**record["shape"], "rows": 40_000_000}, "engines": {OURS: {"seconds": [9.0]}}}
+    (line,) = [line for line in bars_table([record, large]) if "empty jobs" in line]
+    assert "| 0.50 (" in line
+
+
 def test_a_failed_engine_is_named_with_its_reason() -> None:
     record = record_of(0)
     record["engines"][RUST] = {"error": "no such thing"}
