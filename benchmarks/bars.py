@@ -108,8 +108,9 @@ def _connect(record: Record, engine: str, _: str) -> float | None:
 
 
 def _cheapest(records: Sequence[Record]) -> list[Record]:
-    """The merge of least time for each size of table: what it takes is what a merge costs at least. Larger tables than those of all
-    cases are left out: each of the merges measured there writes hundreds of MB.
+    """The merge of least time for each size of table: what it takes is what a merge costs at least.
+
+    Tables larger than those of all cases are left out: each of the merges measured there writes hundreds of MB.
     """
     found: dict[int, Record] = {}
     for record in records:
