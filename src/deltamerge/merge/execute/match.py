@@ -142,7 +142,8 @@ def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisW
     size = read_bytes(work, spec, work.files.sizes, tasks)
     if size <= budgets.driver_match_bytes:
         # Most of the time that a small file takes is Python's, which runs one thread at a time, if the disk does not take longer.
-        are_small = not spec.store.remote and size < 2 * budgets.open_bytes * len(tasks)
+        is_remote = any((task.store or spec.store).remote for task in tasks)
+        are_small = not is_remote and size < 2 * budgets.open_bytes * len(tasks)
         room = Room(budgets.match_rows, most_bytes)
 
         def found_in(task: FileTask) -> list[pa.RecordBatch] | None:

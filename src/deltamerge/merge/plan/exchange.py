@@ -181,7 +181,8 @@ def _part(own: Indices, keys: tuple[Indices, Indices], placed: Flags, sizes: Ind
     cells = np.split(order, np.flatnonzero(np.diff(before // each)) + 1)
     low = np.array([keys[0][cell].min(initial=_GREATEST) for cell in cells])
     high = np.maximum.accumulate(np.array([keys[1][cell].max(initial=_LEAST) for cell in cells]))
-    first, last = KeyRanges(low, high, ()).covering(keys[0][order] // 2 + keys[1][order] // 2)
+    begin, end = keys[0][order], keys[1][order]
+    first, last = KeyRanges(low, high, ()).covering(begin // 2 + end // 2 + (begin & end & 1))
     files = (np.append(cells[0], own[~has_keys]), *cells[1:])
     return _Part(low, high, files, (last - first, sizes[order]))
 

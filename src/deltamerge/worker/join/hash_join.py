@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltamerge.budgets import Budgets
 from deltamerge.worker.join.buffers import Buffer, Chunk
 from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted
-from deltamerge.worker.join.clauses import needed_columns
+from deltamerge.worker.join.clauses import change_schema, needed_columns
 from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.join.partitioning import NO_RANGES, Partitioning, hash_tasks, partitioned, payloads, split
 from deltamerge.worker.join.range_join import JoinSpec, positions_by_bin
@@ -139,13 +139,12 @@ class HashJoin:
     def _inserted(self, source: pa.Table, alone: Indices) -> Iterator[pa.RecordBatch]:
         """Source rows without a match, by their keys or partitions: a task that runs again sends them the same way."""
         spec, join = self._spec, self._spec.join
-        found = inserted(join.inserts, join.changes, source, alone)
         if join.positions_only:
-            for _, own in found:
+            for _, own in inserted(join.inserts, change_schema(pa.schema([])), source, alone):
                 yield from self._reported(source, own)
             return
         tasks = len(join.ranges.files) + hash_tasks(source, join.spread_by or spec.source_columns, spec.insert_tasks)
-        for rows, own in found:
+        for rows, own in inserted(join.inserts, join.changes, source, alone):
             yield from self._payloads(rows, tasks[own])
 
     def _reported_once(self, source: pa.Table, matched: Indices) -> Iterator[pa.RecordBatch]:

@@ -35,8 +35,8 @@ class JoinSpec:
     target's key columns, and those that clauses need; `written` are the columns that clauses set. The clauses about each kind of
     rows are in order. Inserted rows that belong to no range go to tasks by the source's columns `spread_by`, by the key if there
     are none. With `positions_only` rows to be inserted are not sent on but reported, by BIN and POSITION, and so are, with
-    `update_as_delete_insert`, the source rows of updates, whose clause then deletes: a second job writes them. Conditions that
-    `inserts` have are asked here; those that they lack are asked by the second job.
+    `update_as_delete_insert`, the source rows of updates, whose clause then deletes: a second job writes them. `inserts` set
+    nothing then, and have conditions only if the second job does not ask them.
     """
 
     scan: ScanSpec

@@ -25,7 +25,9 @@ class SourceUnreadable:
 
 @dataclass(frozen=True)
 class KeysRepeated:
-    """A source row matches several target rows, where each row that is written may only be reported once."""
+    """A source row matches several target rows, where each row that is written may only be reported once; or so many pairs of
+    rows match that one must.
+    """
 
     reason: str
 

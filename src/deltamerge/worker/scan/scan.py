@@ -25,6 +25,7 @@ from deltamerge.protocol.values.condition import Condition, names_in
 from deltamerge.protocol.values.plain import plain_rows
 from deltamerge.protocol.values.predicate import Predicate, columns_of
 from deltamerge.protocol.values.shipping import packed, unpacked
+from deltamerge.protocol.values.widths import is_fixed
 from deltamerge.worker.scan.calendar import gregorian
 from deltamerge.worker.scan.columns import conform_table, padded, place, stored_names
 from deltamerge.worker.scan.row_errors import Refused, in_file
@@ -88,8 +89,9 @@ class ScanSpec:
     `schema` has the filter's key columns too; `with_key_ids` adds the id of each row's key among those of an exact filter. Rows
     that have none, whose key id is null, come where the predicate `others` may hold; without one none does. `padded` has the
     lengths of CHAR texts by their paths; they are no keys: files may hold them without the blanks that they are read with. A
-    `condition`, in place of keys, lets the rows through for which it is true; `schema` has its columns. On a disk the keys of row
-    groups with fewer than `rows_per_chunk` rows, for each column that the file has, are read without a look at their statistics.
+    `condition`, in place of keys, lets the rows through for which it is true; `schema` has its columns. On a disk keys of fixed
+    width are read without a look at their statistics from row groups with fewer than `rows_per_chunk` rows for each column of the
+    file.
     """
 
     store: DataStore
@@ -229,11 +231,20 @@ def _candidates(file: ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTa
         table, rows = (table, rows) if alive is None else (table.filter(pa.array(alive)), rows[alive])
         return _positioned(table, task.file, rows, spec, None)
     deciding = _deciding(spec)
-    is_local = not (task.store or spec.store).remote
-    looks = spec.others is None and not (is_local and group.rows < spec.rows_per_chunk * file.metadata.num_columns)
-    if looks and spec.keys is not None and not may_contain(file, group.index, spec.keys, deciding, task.partition):
+
+    def is_out() -> bool:
+        keys = spec.keys if spec.others is None else None
+        return keys is not None and not may_contain(file, group.index, keys, deciding, task.partition)
+
+    looks = not _is_read_sooner(file, group, spec, (task.store or spec.store).remote, deciding)
+    if looks and is_out():
         return None
-    known = read_columns(file, group.index, deciding, task.partition)
+    try:
+        known = read_columns(file, group.index, deciding, task.partition)
+    except Refused:  # as of days of an unknown calendar, in a row group that nobody needs
+        if looks or not is_out():
+            raise
+        return None
     mask, ids = _wanted(spec, known)
     mask = mask if alive is None else mask & alive
     if not mask.any():
@@ -250,6 +261,12 @@ def _candidates(file: ParquetFile, group: RowGroup, spec: ScanSpec, task: FileTa
     else:
         found = found.select(spec.schema.names)
     return _positioned(found, task.file, rows[chosen], spec, None if ids is None else ids.take(pa.array(chosen)))
+
+
+def _is_read_sooner(file: ParquetFile, group: RowGroup, spec: ScanSpec, remote: bool, keys: pa.Schema) -> bool:
+    """Whether to read the keys of a row group takes less time than to look up what the footer says of them."""
+    is_small = group.rows < spec.rows_per_chunk * file.metadata.num_columns
+    return is_small and not remote and all(is_fixed(field.type) for field in keys)
 
 
 def _deciding(spec: ScanSpec) -> pa.Schema:

@@ -19,6 +19,7 @@ def test_a_disk_that_is_waited_for_is_told_from_work() -> None:
         return -item
 
     assert tried(waits, [1, 2]) == ([-1, -2], True)
+    assert tried(lambda item: waits(works(item)) and waits(item), [3]) == ([-3], True)
     # Other work on the machine may hold it up.
     assert any(tried(works, [1, 2]) == ([1, 2], False) for _ in range(20))
     assert tried(waits, [])[0] == []

@@ -42,6 +42,8 @@ def test_neighbours_in_the_order_of_their_keys_are_one_tasks(
 def test_overlap_is_averaged_over_the_files() -> None:
     assert layouts((0, 9), (0, 9), (20, 29), (20, 29), range_task_bytes=1).best.overlap == 2
     assert layouts((0, 9), (0, 99), (20, 29), (30, 39), range_task_bytes=1).best.overlap > 1.5
+    assert layouts((9, 9), (9, 9), (9, 9), range_task_bytes=1).best.overlap == 3
+    assert layouts((-9, -9), (-9, -9), range_task_bytes=1).best.overlap == 2
 
 
 def test_files_without_a_size_are_laid_out() -> None:
@@ -111,6 +113,20 @@ def test_partitions_of_several_columns_and_of_nulls() -> None:
     assert len(partitions.codes) == 3, "two partitions, and all files with a null in one"
     assert (partitions.codes[0] < 0, sorted(partitions.codes.tolist()) == partitions.codes.tolist()) == (True, True)
     assert sorted(file for own in found.ranges.files for file in own) == [0, 1, 2, 3, 4]
+
+
+def test_a_partition_of_one_file_has_its_range_and_none_without_keys() -> None:
+    empty = {"numRecords": 10, "nullCount": {"k": 10}}
+    files = [add(str(n), 100, stats) for n, stats in enumerate((spanning(9, 9), empty, None))]
+    adds = [file | {"partitionValues": {"p": "abc"[n], "q": "1"}} for n, file in enumerate(files)]
+    logical = logical_plan(
+        merge_of(snapshot_of(PARTITIONED, adds, ["p", "q"]), PARTITIONED, "t.k = s.k AND t.p = s.p", delete()), Wishes()
+    )
+    found = Layouts(logical, prune(logical), Budgets(range_task_bytes=1)).best
+    least, greatest = -(1 << 63), (1 << 63) - 1
+    assert found.ranges.low.tolist() == [9, greatest, least]
+    assert found.ranges.high.tolist() == [9, least, greatest]
+    assert found.overlap == 1.0
 
 
 @given(

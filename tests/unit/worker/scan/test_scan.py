@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import deltamerge.worker.scan.scan as scan
 from deltamerge.protocol.table.column_mapping import FIELD_ID, PHYSICAL
 from deltamerge.protocol.values.predicate import ALWAYS
+from deltamerge.worker.scan.row_errors import Refused
 from deltamerge.worker.scan.scan import (
     FILE,
     KEY_ID,
@@ -252,19 +253,46 @@ def test_data_columns_are_read_for_row_groups_with_candidates_only(tmp_path: Pat
     assert read == [(0, ["k"]), (2, ["k"]), (2, ["v"])]
 
 
-@pytest.mark.parametrize(("rows_per_chunk", "remote", "read"), [(1, False, 1), (2, False, 3), (2, True, 1)])
+@pytest.mark.parametrize(
+    ("rows_per_chunk", "key", "far", "read"),
+    [(1, "k", False, 1), (2, "k", False, 3), (2, "v", False, 1), (2, "k", True, 1)],
+    ids=["large", "small", "text", "remote"],
+)
 def test_of_small_row_groups_on_a_disk_keys_are_read_without_a_look_at_statistics(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_per_chunk: int, remote: bool, read: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_per_chunk: int, key: str, far: bool, read: int
 ) -> None:
     """Three row groups of two rows and two columns: to read all keys costs less than to find out that one group has them."""
     groups: list[int] = []
     original = scan.read_columns
     monkeypatch.setattr(scan, "read_columns", lambda file, group, *rest: groups.append(group) or original(file, group, *rest))
-    monkeypatch.setattr(DataStore, "remote", remote)
-    spec = spec_of(tmp_path, pa.table({"k": [1, 2, 5, 6, 8, 9], "v": list("abcdef")}), {"k": [2, 4]})
-    found = scanned(replace(spec, rows_per_chunk=rows_per_chunk), FileTask(0, NAME, {}))
+    monkeypatch.setattr(DataStore, "remote", property(lambda store: store.root.endswith("far")))
+    (tmp_path / "far").mkdir()
+    spec = spec_of(tmp_path / "far", pa.table({"k": [1, 2, 5, 6, 8, 9], "v": list("abcdef")}), {key: [{"k": 2, "v": "b"}[key]]})
+    spec = replace(spec, rows_per_chunk=rows_per_chunk, store=store_at(tmp_path))
+    (tmp_path / NAME).hardlink_to(tmp_path / "far" / NAME)
+    found = scanned(spec, FileTask(0, NAME, {}, store=store_at(tmp_path / "far") if far else None))
     assert found == [(2, "b", 0, 1)]
     assert groups == [0, 0, *range(1, read)]
+
+
+@pytest.mark.parametrize(("key", "refused"), [(9, False), (1, True)])
+def test_keys_that_cannot_be_read_matter_where_statistics_leave_room_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: int, refused: bool
+) -> None:
+    original = scan.read_columns
+
+    def failing(file: Any, group: int, *rest: Any) -> pa.Table:
+        if group == 0:
+            raise Refused("DELTAMERGE_ANCIENT_DATETIME", "A day of an unknown calendar.")
+        return original(file, group, *rest)
+
+    monkeypatch.setattr(scan, "read_columns", failing)
+    spec = replace(spec_of(tmp_path, pa.table({"k": [1, 2, 8, 9]}), {"k": [key]}), rows_per_chunk=9)
+    if refused:
+        with pytest.raises(Refused, match="unknown calendar"):
+            scanned(spec, FileTask(0, NAME, {}))
+    else:
+        assert scanned(spec, FileTask(0, NAME, {})) == [(9, 0, 3)]
 
 
 def test_a_row_group_without_living_rows_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
