@@ -165,7 +165,6 @@ def scan_spec(
     """
     mode = mapping_mode(snapshot.protocol, snapshot.metadata)
     widths = tuple((text.path, text.length) for text in char_varchars(schema) if text.padded and padded)
-    rows_per_chunk = current_budgets().rows_per_chunk
     return ScanSpec(
         data_store(snapshot.store),
         logical_schema(schema, mode),
@@ -173,7 +172,7 @@ def scan_spec(
         with_key_ids,
         others,
         widths,
-        rows_per_chunk=rows_per_chunk,
+        rows_per_chunk=current_budgets().rows_per_chunk,
     )
 
 

@@ -123,7 +123,7 @@ class HashJoin:
             self._keys = target_keys(join, target)
         matches = self._keys.match(source, join.every_pair)
         if matches is None:
-            # Rows of a few columns are matched more at once than whole ones, which the next attempt sends.
+            # Rows of a few columns come in larger chunks than whole rows, which the next attempt sends: those may be few enough.
             ended = KeysRepeated if join.update_as_delete_insert else TooLarge
             raise AttemptEnded(ended(f"more than {join.every_pair:,} pairs of rows match in one task"))
         first = self._pairs.add(matches.target)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import deltamerge.worker.join.hash_join as hash_join
 from deltamerge.budgets import Budgets, current_budgets, using
 from deltamerge.protocol.values.condition import Column, Comparison, Constant, Some
 from deltamerge.worker.join.clauses import ClauseProgram, Origin
@@ -208,6 +209,21 @@ def test_where_rows_go_on_does_not_depend_on_their_order(held: list[int | None],
 
 def _rows(batches: list[pa.RecordBatch]) -> list[str]:
     return sorted(str(row) for batch in ChangesByFile(Budgets()).changes(batches) for row in batch.to_pylist())
+
+
+def test_no_columns_are_made_of_rows_that_are_only_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[list[str]] = []
+    original = hash_join.inserted
+
+    def recorded(programs: Any, schema: pa.Schema, *rest: Any) -> Any:
+        made.append(schema.names)
+        return original(programs, schema, *rest)
+
+    monkeypatch.setattr(hash_join, "inserted", recorded)
+    spec = join_of(gone=False, positions=True, tasks=1)
+    assert "v" in spec.join.changes.names
+    sent(spec, table_of(spec, [1]), source_of([1, 2]))
+    assert made == [[FILE, ROW, CLAUSE]]
 
 
 @pytest.mark.parametrize(("moves", "ended"), [(True, KeysRepeated), (False, TooLarge)])
