@@ -80,9 +80,9 @@ def _ending() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "local: needs tables on a local disk, as it says why")
-    # Row groups of tests are small, and their statistics are looked at nevertheless.
+    # Row groups and sources of tests are small: the statistics of the former are looked at nevertheless, and keys become numbers.
     looks = ExitStack()
-    looks.enter_context(using(rows_per_chunk=0))
+    looks.enter_context(using(rows_per_chunk=0, numbered_rows=2))
     config.add_cleanup(looks.close)
 
 

@@ -112,7 +112,7 @@ def merge(
                     source, files = _evaluated(prospect, budgets)
                 else:
                     logical = _as_before(understood, logical)
-                    files, readings = prune_by_source(logical, prune(logical), source), ()
+                    files, readings = prune_by_source(logical, prune(logical), source, budgets), ()
                 logical = _at_time(spark, logical, source.time)
                 ready = time.perf_counter()
                 plan = replace(choose(logical, Facts(source.facts, files), budgets), readings=readings)
@@ -221,7 +221,9 @@ def _evaluated(prospect: Prospect, budgets: Budgets) -> tuple[Source, FileFacts]
     begin("reading the source")
     logical = prospect.logical
     source = evaluate(prospect.source, prospect.plan.readings, logical.bounded, budgets)
-    return source, prospect.by_bounds if source.facts.is_read_unevaluated else prune_by_source(logical, prospect.files, source)
+    return source, prospect.by_bounds if source.facts.is_read_unevaluated else prune_by_source(
+        logical, prospect.files, source, budgets
+    )
 
 
 def _as_before(logical: LogicalPlan, before: LogicalPlan | None) -> LogicalPlan:

@@ -21,8 +21,9 @@ from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.protocol.schema.types import PrimitiveType, StructType, arrow_type
 from deltamerge.protocol.values.widths import width
 from deltamerge.worker.join.matching import Flags, Indices
-from deltamerge.worker.join.partitioning import KeyRanges, Partitions, key_numbers
+from deltamerge.worker.join.partitioning import KeyRanges, Partitions
 from deltamerge.worker.scan.scan import POSITION_FIELDS
+from deltamerge.worker.skipping.numbers import key_numbers
 
 _RANGED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 _TELLING = ("string", "byte", "short", "integer", "long", "date", "boolean")

@@ -28,7 +28,7 @@ from deltamerge.worker.scan.scan import FileTask, ScanSpec
 from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.scan.vectors import Vector
 from deltamerge.worker.skipping.bloom import BloomFilter
-from deltamerge.worker.skipping.keys import KeyFilter
+from deltamerge.worker.skipping.keys import ExactFilter
 from deltamerge.worker.write.file_options import UNSAID, FileOptions
 from deltamerge.worker.write.stats import StatsColumn
 from deltamerge.worker.write.write import WriteSpec
@@ -154,7 +154,7 @@ def vector_at(store: Store, descriptor: DeletionVector | None, path: str) -> Vec
 def scan_spec(
     snapshot: Snapshot,
     schema: StructType,
-    keys: KeyFilter | BloomFilter | None,
+    keys: ExactFilter | BloomFilter | None,
     with_key_ids: bool = False,
     others: Predicate | None = None,
     padded: bool = True,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltamerge.worker.join.buffers import pieces
 from deltamerge.worker.join.clauses import (
     ClauseProgram,
+    asked_columns,
     change_rows,
     chosen_rows,
     copied_rows,
@@ -26,7 +27,7 @@ class ChangedPairs:
     def __init__(self, programs: Sequence[ClauseProgram], schema: pa.Schema) -> None:
         self._programs, self._schema = programs, schema
         self._copies = len(programs) <= 1 and all(program.only_copies for program in programs)
-        self._of_source, self._of_target = needed_columns(programs, "source"), needed_columns(programs, "target")
+        self._of_source = needed_columns(programs, "source")
         self._seen = MatchCounts()
         self._counts = MatchCounts()
 
@@ -52,22 +53,29 @@ class ChangedPairs:
                 rows, places = chosen[piece], at[piece]
                 yield copied_rows(program, self._schema, source, rows, files[places], positions[places]), rows
             return
-        own_source, own_target = source.select(self._of_source), target.select(self._of_target)
-        for piece in pieces(own_source, matches.source, size):
+        asked_source = source.select(asked_columns(self._programs, "source"))
+        asked_target = target.select(asked_columns(self._programs, "target"))
+        for piece in pieces(source.select(self._of_source), matches.source, size):
             at, chosen = matches.target[piece], matches.source[piece]
-            sides = Sides(len(at), own_target.take(pa.array(at)), own_source.take(pa.array(chosen)))
-            found = chosen_rows(self._programs, sides)
+            found = chosen_rows(self._programs, _pairs(asked_target, asked_source, at, chosen))
             applies = np.zeros(len(at), np.bool_)
             applies[np.concatenate(found)] = True
             applies[applies] = self._counts.add(numbers[piece][applies])
             for program, changed in zip(self._programs, found, strict=True):
                 own = changed[applies[changed]]
                 if len(own):
-                    yield change_rows(program, self._schema, sides.take(own), files[at[own]], positions[at[own]]), chosen[own]
+                    needed = target.select(program.needed("target")), source.select(program.needed("source"))
+                    pairs = _pairs(*needed, at[own], chosen[own])
+                    yield change_rows(program, self._schema, pairs, files[at[own]], positions[at[own]]), chosen[own]
 
     def without_match(self, numbers: Indices) -> Indices:
         """The target rows that have had no match, of those of these numbers."""
         return self._seen.without_match(numbers)
+
+
+def _pairs(target: pa.Table, source: pa.Table, at: Indices, chosen: Indices) -> Sides:
+    """Pairs of a target row and a source row each."""
+    return Sides(len(at), target.take(pa.array(at)), source.take(pa.array(chosen)))
 
 
 def inserted(
@@ -77,10 +85,11 @@ def inserted(
     if len(programs) == 1 and programs[0].only_copies:
         yield copied_rows(programs[0], schema, source, alone), alone
         return
-    rows = Sides(len(alone), None, source.select(needed_columns(programs, "source")).take(pa.array(alone)))
-    for program, own in zip(programs, chosen_rows(programs, rows), strict=True):
+    asked = Sides(len(alone), None, source.select(asked_columns(programs, "source")).take(pa.array(alone)))
+    for program, own in zip(programs, chosen_rows(programs, asked), strict=True):
         if len(own):
-            yield change_rows(program, schema, rows.take(own)), alone[own]
+            needed = source.select(program.needed("source")).take(pa.array(alone[own]))
+            yield change_rows(program, schema, Sides(len(own), None, needed)), alone[own]
 
 
 def changed_alone(programs: Sequence[ClauseProgram], schema: pa.Schema, target: pa.Table) -> Iterator[pa.Table]:

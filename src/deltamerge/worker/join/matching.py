@@ -68,8 +68,7 @@ def matches_of(target_ids: Any, source_ids: pa.Array, most_pairs: int | None = N
     pairs = pairs_of(target_ids, _first_of_each(source_ids) if most_pairs is None else source_ids, most_pairs)
     if pairs is None:
         return None
-    matched = pc.and_(pc.is_in(source_ids, value_set=pc.unique(target_ids.drop_null())), source_ids.is_valid())
-    return Matches(*pairs, np.asarray(matched.to_numpy(zero_copy_only=False)))
+    return Matches(*pairs, _occur(_known_ids(source_ids), _known_ids(target_ids)))
 
 
 def pairs_of(target_ids: Any, source_ids: pa.Array, most: int | None = None) -> tuple[Indices, Indices] | None:
@@ -78,7 +77,7 @@ def pairs_of(target_ids: Any, source_ids: pa.Array, most: int | None = None) -> 
 
     A target row's id may also be -1 for a key that the source does not have.
     """
-    ids = pc.fill_null(target_ids, -1).to_numpy()
+    ids = _known_ids(target_ids)
     target = np.flatnonzero(ids >= 0)
     ids = ids[target]
     if (only := _only_of_each(source_ids)) is not None and (most is None or len(ids) <= most):
@@ -93,6 +92,19 @@ def pairs_of(target_ids: Any, source_ids: pa.Array, most: int | None = None) -> 
     ends = np.cumsum(repeats)
     within = np.arange(total) - np.repeat(ends - repeats, repeats)
     return target[pair], order[starts[ids[pair]] + within]
+
+
+def _known_ids(ids: Any) -> Indices:
+    """Key ids as numbers, -1 for those that can't match."""
+    return np.asarray(pc.fill_null(ids, -1).to_numpy())
+
+
+def _occur(ids: Indices, among: Indices) -> Flags:
+    """Which of some ids are among others; -1 never is."""
+    marks = np.zeros(2 + max(ids.max(initial=-1), among.max(initial=-1)), np.bool_)
+    marks[among] = True
+    marks[-1] = False
+    return np.asarray(marks[ids])
 
 
 def is_repeated(sorted_keys: Indices) -> Flags:

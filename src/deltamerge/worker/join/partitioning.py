@@ -9,7 +9,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +16,10 @@ import pyarrow.compute as pc
 
 from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.worker.join.buffers import Chunk
-from deltamerge.worker.join.matching import Flags, Indices
+from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.scan.streams import stream_array
 from deltamerge.worker.skipping.bloom import hashable, key_hashes
+from deltamerge.worker.skipping.numbers import key_numbers
 
 # A row of what Spark shuffles: the number by which its partitioning finds the task, the task, and rows as an Arrow stream.
 SHUFFLED = pa.schema([("partition", pa.int32()), ("task", pa.int32()), ("rows", pa.binary())])
@@ -198,13 +198,3 @@ def payloads(partition: int, task: int, rows: pa.Table, size: int) -> Iterator[p
         packed = stream_array(rows.slice(start, step), _CODEC)
         columns = [pa.array([partition], pa.int32()), pa.array([task], pa.int32()), packed]
         yield pa.RecordBatch.from_arrays(columns, schema=SHUFFLED)
-
-
-def key_numbers(values: Any) -> tuple[Indices, Flags]:
-    """Keys as numbers that are in the same order, and whether they are not null."""
-    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if pa.types.is_date32(flat.type):
-        flat = flat.cast(pa.int32())
-    whole = flat.cast(pa.int64())
-    known = np.asarray(whole.is_valid().to_numpy(zero_copy_only=False))
-    return np.asarray(whole.fill_null(0).to_numpy(zero_copy_only=False)), known

@@ -22,9 +22,9 @@ from deltamerge.worker.scan.outcomes import AttemptEnded, TooLarge
 from deltamerge.worker.scan.scan import KEY_ID, ROW, FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.source import BIN, POSITION
 from deltamerge.worker.scan.streams import read_stream
-from deltamerge.worker.skipping.keys import KeyFilter, build_filter
+from deltamerge.worker.skipping.keys import ExactFilter, build_filter
 
-SourceKeys = tuple[KeyFilter, pa.Array]
+SourceKeys = tuple[ExactFilter, pa.Array]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class JoinSpec:
         """The schema of changed rows."""
         return change_schema(self.written)
 
-    def scan_for(self, programs: Sequence[ClauseProgram], keys: KeyFilter | None = None) -> ScanSpec:
+    def scan_for(self, programs: Sequence[ClauseProgram], keys: ExactFilter | None = None) -> ScanSpec:
         """The scan of what some clauses need of the target; with `keys` only rows that have one of these, and their key ids."""
         names = {*needed_columns(programs, "target"), *(() if keys is None else keys.columns)}
         schema = pa.schema([field for field in self.scan.schema if field.name in names])
@@ -190,7 +190,7 @@ def source_keys(spec: JoinSpec, source: pa.Table) -> SourceKeys:
     """What the keys of source rows are looked up by, and each row's key id."""
     types = {name: spec.scan.schema.field(name).type for name, _ in spec.pairs}
     arrays = [source.column(name).combine_chunks().cast(types[target]) for target, name in spec.pairs]
-    return build_filter([target for target, _ in spec.pairs], arrays, [False] * len(arrays))
+    return build_filter([target for target, _ in spec.pairs], arrays, [False] * len(arrays), spec.budgets.numbered_rows)
 
 
 def positions_by_bin(found: list[pa.Table]) -> Iterator[tuple[int, Indices]]:

@@ -33,7 +33,7 @@ from deltamerge.worker.scan.store import DataStore
 from deltamerge.worker.scan.vectors import Vector, read_vector, shown
 from deltamerge.worker.skipping.bloom import BloomFilter
 from deltamerge.worker.skipping.holds import Sides, holds
-from deltamerge.worker.skipping.keys import KeyFilter
+from deltamerge.worker.skipping.keys import ExactFilter
 from deltamerge.worker.skipping.narrow import may_hold
 
 FILE = "__deltamerge_file"
@@ -96,7 +96,7 @@ class ScanSpec:
 
     store: DataStore
     schema: pa.Schema
-    keys: KeyFilter | BloomFilter | None = None
+    keys: ExactFilter | BloomFilter | None = None
     with_key_ids: bool = False
     others: Predicate | None = None
     padded: tuple[tuple[TextPath, int], ...] = ()
@@ -283,7 +283,7 @@ def _wanted(spec: ScanSpec, known: pa.Table) -> tuple[Mask, pa.Array | None]:
         assert spec.condition is not None
         return holds(spec.condition, Sides(known.num_rows, known)), None
     arrays = [known[name] for name in spec.keys.columns]
-    ids = spec.keys.ids_of(arrays) if spec.with_key_ids and isinstance(spec.keys, KeyFilter) else None
+    ids = spec.keys.ids_of(arrays) if spec.with_key_ids and isinstance(spec.keys, ExactFilter) else None
     mask = spec.keys.mask(arrays) if ids is None else np.asarray(ids.is_valid().to_numpy(zero_copy_only=False))
     return (mask if spec.others is None else mask | may_hold(spec.others, known)), ids
 
@@ -330,7 +330,7 @@ def _nulls(schema: pa.Schema, rows: int) -> pa.Table:
 
 
 def may_contain(
-    file: ParquetFile, group: int, keys: KeyFilter | BloomFilter, schema: pa.Schema, partition: Mapping[str, pa.Scalar]
+    file: ParquetFile, group: int, keys: ExactFilter | BloomFilter, schema: pa.Schema, partition: Mapping[str, pa.Scalar]
 ) -> bool:
     """Whether a row group's Parquet statistics leave room for any of the keys."""
     if file.is_wide:

@@ -7,12 +7,15 @@ drops a row that could match; equality is Spark's: NaN equals NaN, -0.0 equals 0
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from deltamerge.budgets import DEFAULTS
+from deltamerge.worker.skipping.numbers import KeyNumbers, Numbers, is_new, numbered, places_in
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,42 @@ class KeyFilter:
         return found["min"], found["max"]
 
 
+@dataclass(frozen=True)
+class NumberFilter:
+    """The distinct keys of a source over several target columns of whole numbers, dates or times, of which no null matches: as
+    `numbers`, of which those that occur are `known`, ascending.
+    """
+
+    columns: tuple[str, ...]
+    numbers: KeyNumbers
+    known: Numbers = field(repr=False)
+
+    def mask(self, columns: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """Whether each row's key occurs in the source; `columns` are the key columns in order."""
+        return np.asarray(self._places(columns) >= 0)
+
+    def ids_of(self, columns: Sequence[Any]) -> pa.Array:
+        """The id of each row's key: its place among the source's distinct keys, null where it has none."""
+        ids = self._places(columns)
+        return pa.array(ids, mask=ids < 0)
+
+    def bounds(self, at: int) -> tuple[Any, Any]:
+        """The smallest and largest value of one key column as Arrow scalars."""
+        return self.numbers.values[at][0], self.numbers.values[at][1]
+
+    def _places(self, columns: Sequence[Any]) -> Numbers:
+        """The place of each row's key, -1 where there is none."""
+        # What is looked up in order is found in the caches, and numbers are sorted fast.
+        rows, numbers = self.numbers.ordered(columns)
+        places, found = places_in(self.known, numbers)
+        ids = np.full(len(columns[0]), -1)
+        ids[rows[found]] = places[found]
+        return ids
+
+
+ExactFilter = KeyFilter | NumberFilter
+
+
 def normalized(values: Any) -> Any:
     """Values in the form in which equal ones have equal bits: -0.0 becomes 0.0, and every NaN the same one."""
     if not pa.types.is_floating(values.type):
@@ -70,12 +109,23 @@ def normalized(values: Any) -> Any:
     return pc.if_else(nan, pa.scalar(np.nan, values.type), positive) if pc.any(nan).as_py() else positive
 
 
-def build_filter(columns: Sequence[str], keys: Sequence[Any], null_safe: Sequence[bool]) -> tuple[KeyFilter, pa.Array]:
+def distinct_values(values: Any) -> pa.Array:
+    """The different values but null, in the form in which equal ones have equal bits."""
+    return pc.unique(_flat(normalized(values)).drop_null())
+
+
+def build_filter(
+    columns: Sequence[str], keys: Sequence[Any], null_safe: Sequence[bool], numbered_rows: int = DEFAULTS.numbered_rows
+) -> tuple[ExactFilter, pa.Array]:
     """The filter over source keys, given as one array per key column, and each source row's key id (null: can't match).
 
-    Key ids count the distinct keys from 0.
+    Key ids count the distinct keys from 0. Those of `numbered_rows` and more are looked up as numbers, if they can be.
     """
-    values = tuple(pc.unique(_flat(normalized(key)).drop_null()) for key in keys)
+    if len(keys) > 1 and len(keys[0]) >= numbered_rows and not any(null_safe):
+        numbers = numbered(keys)
+        if numbers is not None:
+            return _number_filter(columns, keys, numbers)
+    values = tuple(map(distinct_values, keys))
     plain = KeyFilter(tuple(columns), values, tuple(null_safe), None)
     codes = plain.codes_of(keys)
     if len(values) == 1 and not null_safe[0]:
@@ -83,6 +133,14 @@ def build_filter(columns: Sequence[str], keys: Sequence[Any], null_safe: Sequenc
     distinct = pc.unique(codes.drop_null())
     full = KeyFilter(plain.columns, values, plain.null_safe, distinct)
     return full, pc.index_in(codes, distinct).cast(pa.int64())
+
+
+def _number_filter(columns: Sequence[str], keys: Sequence[Any], numbers: KeyNumbers) -> tuple[NumberFilter, pa.Array]:
+    rows, ascending = numbers.ordered(keys)
+    first = is_new(ascending)
+    ids = np.full(len(keys[0]), -1)
+    ids[rows] = np.cumsum(first) - 1
+    return NumberFilter(tuple(columns), numbers, ascending[first]), pa.array(ids, mask=ids < 0)
 
 
 def fits_codes(keys: Sequence[Any]) -> bool:

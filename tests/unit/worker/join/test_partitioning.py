@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltamerge.budgets import Budgets
-from deltamerge.worker.join.partitioning import SHUFFLED, KeyRanges, Partitioning, Partitions, key_numbers, partitioned
+from deltamerge.worker.join.partitioning import SHUFFLED, KeyRanges, Partitioning, Partitions, partitioned
 from deltamerge.worker.scan.streams import read_stream
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -77,17 +77,6 @@ def test_where_a_row_goes_depends_on_its_key_alone(known: KeyRanges, keys: list[
     ]
     one, other = ({task: sorted(found, key=str) for task, found in sent(spec, [table]).items()} for table in columns)
     assert one == other
-
-
-def test_keys_are_numbers_in_their_order() -> None:
-    for values, type in (
-        (["1969-12-31", None, "1970-01-02"], pa.date32()),
-        (["1969-12-31T23:59:59", None, "1970-01-01T00:00:01"], pa.timestamp("us")),
-        (["-3", None, "4"], pa.int8()),
-    ):
-        found, known = key_numbers(pa.chunked_array([pa.array(values, pa.string()).cast(type)]))
-        assert known.tolist() == [True, False, True]
-        assert found[0] < 0 < found[2]
 
 
 @st.composite

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deltamerge.worker.skipping.keys import KeyFilter, build_filter, fits_codes, normalized
+from deltamerge.worker.skipping.keys import ExactFilter, KeyFilter, NumberFilter, build_filter, fits_codes, normalized
 from tests.unit.worker.data import DAY, PRICE, chunked, columns_alike, equal_in_spark, examples, types
 
+Row = tuple[int | None, date | None]
 NAN_BITS = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000001], np.uint64).view(np.float64)
 
 
@@ -26,6 +28,7 @@ class Keys:
     null_safe: list[bool]
     source: list[list[Any]]
     target: list[list[Any]]
+    numbered_rows: int = 0
 
     def key(self, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """What the row's key is compared by; None when it can't equal any."""
@@ -43,13 +46,19 @@ def key_columns(draw: st.DrawFn) -> Keys:
     sizes = (draw(st.integers(0, 12)), draw(st.integers(0, 12)))
     pairs = [draw(columns_alike(type, *sizes)) for type in chosen]
     null_safe = draw(st.lists(st.booleans(), min_size=len(chosen), max_size=len(chosen)))
-    return Keys(chosen, null_safe, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    return Keys(chosen, null_safe, [pair[0] for pair in pairs], [pair[1] for pair in pairs], draw(st.sampled_from([0, 99])))
 
 
-def built(keys: Keys) -> tuple[KeyFilter, list[int | None]]:
+def whole_keys(source: list[Row], target: list[Row], numbered_rows: int = 0) -> Keys:
+    """Keys of a whole number and a day each, as columns."""
+    sides = [[list(column) for column in zip(*rows, strict=True)] for rows in (source, target)]
+    return Keys([pa.int64(), pa.date32()], [False, False], *sides, numbered_rows)
+
+
+def built(keys: Keys) -> tuple[ExactFilter, list[int | None]]:
     arrays = [pa.array(values, type) for values, type in zip(keys.source, keys.types, strict=True)]
     names = [f"k{i}" for i in range(len(arrays))]
-    found, ids = build_filter(names, arrays, keys.null_safe)
+    found, ids = build_filter(names, arrays, keys.null_safe, keys.numbered_rows)
     return found, ids.to_pylist()
 
 
@@ -57,7 +66,16 @@ def columns(values: list[list[Any]], keys: Keys, cut: int) -> list[pa.ChunkedArr
     return [chunked(column, type, cut) for column, type in zip(values, keys.types, strict=True)]
 
 
+SOURCE: list[Row] = [(7, DAY), (None, DAY), (7, DAY + timedelta(1)), (7, DAY), (-(2**40), DAY)]
+TARGET: list[Row] = [
+    *((7, DAY), (8, DAY), (7, None), (-(2**40), DAY), (-(2**40), DAY + timedelta(1)), (7, DAY + timedelta(1))),
+    *((-(2**63), DAY), (2**63 - 1, DAY), (7, DAY - timedelta(1)), (7, DAY + timedelta(2)), (None, None), (7, DAY)),
+]
+
+
 @examples
+@example(keys=whole_keys(SOURCE, TARGET), cut=5)
+@example(keys=whole_keys(SOURCE, TARGET, 99), cut=5)
 @given(keys=key_columns(), cut=st.integers(0, 12))
 def test_mask_is_membership_in_the_set_of_source_keys(keys: Keys, cut: int) -> None:
     found, _ = built(keys)
@@ -66,6 +84,8 @@ def test_mask_is_membership_in_the_set_of_source_keys(keys: Keys, cut: int) -> N
 
 
 @examples
+@example(keys=whole_keys(SOURCE, TARGET), cut=5)
+@example(keys=whole_keys(SOURCE, TARGET, 99), cut=5)
 @given(keys=key_columns(), cut=st.integers(0, 12))
 def test_equal_keys_have_equal_key_ids_on_both_sides(keys: Keys, cut: int) -> None:
     found, source_ids = built(keys)
@@ -77,6 +97,7 @@ def test_equal_keys_have_equal_key_ids_on_both_sides(keys: Keys, cut: int) -> No
 
 
 @examples
+@example(keys=whole_keys(SOURCE, TARGET))
 @given(keys=key_columns())
 def test_key_ids_count_the_distinct_keys_from_zero(keys: Keys) -> None:
     _, ids = built(keys)
@@ -152,6 +173,31 @@ def test_bounds_are_the_smallest_and_largest_key(values: pa.Array, expected: tup
 def test_keys_without_an_order_have_no_bounds(values: pa.Array, null_safe: bool) -> None:
     found, _ = build_filter(["k"], [values], [null_safe])
     assert found.bounds(0) is None
+
+
+def test_keys_of_several_whole_columns_become_numbers_if_they_are_many_and_fit() -> None:
+    whole, days = pa.array([1, 2, None]), pa.array([DAY, DAY, None])
+    for keys, null_safe, rows, expected in (
+        ([whole, days], [False, False], 3, NumberFilter),
+        ([whole, days], [False, False], 4, KeyFilter),  # too few
+        ([whole, days], [False, True], 0, KeyFilter),
+        ([whole], [False], 0, KeyFilter),
+        ([whole, pa.array(["a", "b", None])], [False, False], 0, KeyFilter),
+        ([whole, pa.nulls(3, pa.int64())], [False, False], 0, KeyFilter),
+        ([pa.array([0, 2**61 - 2]), pa.array([0, 1])], [False, False], 0, NumberFilter),
+        ([pa.array([0, 2**61 - 1]), pa.array([0, 1])], [False, False], 0, KeyFilter),
+        ([pa.array([-(2**63), 2**63 - 1]), pa.array([0, 1])], [False, False], 0, KeyFilter),
+    ):
+        found, _ = build_filter([f"k{n}" for n in range(len(keys))], keys, null_safe, rows)
+        assert type(found) is expected
+
+
+def test_bounds_of_numbers_are_those_of_each_column() -> None:
+    keys = [pa.array([3, None, -1]), pa.array([DAY, DAY, None])]
+    found, ids = build_filter(["a", "b"], keys, [False, False], 0)
+    assert [tuple(bound.as_py() for bound in found.bounds(at)) for at in (0, 1)] == [(-1, 3), (DAY, DAY)]
+    assert [found.bounds(at)[0].type for at in (0, 1)] == [pa.int64(), pa.date32()]
+    assert ids.to_pylist() == [0, None, None]
 
 
 def test_combinations_fit_codes_while_their_number_fits_64_bits() -> None:
