@@ -6,6 +6,7 @@ from tests.mutants.base import Break
 
 JOIN_TESTS = "log/commit/test_join.py log/commit/test_join_histories.py log/commit/test_begin_anew.py"
 
+NUMBER_TESTS = "worker/skipping/test_numbers.py worker/skipping/test_keys.py"
 HASH_TESTS = "worker/join/test_hash_join.py"
 CHOICE_TESTS = "merge/plan/test_choose.py"
 
@@ -34,9 +35,72 @@ JOINS = (
     Break(
         "conditions are asked of an earlier piece's target rows",
         "worker/join/changes.py",
-        "own_target.take(pa.array(at))",
-        "own_target.take(pa.array(matches.target[: len(at)]))",
+        "_pairs(asked_target, asked_source, at, chosen)",
+        "_pairs(asked_target, asked_source, matches.target[: len(at)], chosen)",
         HASH_TESTS,
+    ),
+    Break(
+        "values come from source rows of an earlier piece of matches",
+        "worker/join/changes.py",
+        "_pairs(*needed, at[own], chosen[own])",
+        "_pairs(*needed, at[own], matches.source[own])",
+        HASH_TESTS,
+    ),
+    Break(
+        "inserted rows have the values of rows that a condition leaves out",
+        "worker/join/changes.py",
+        'source.select(program.needed("source")).take(pa.array(alone[own]))',
+        'source.select(program.needed("source")).take(pa.array(alone[: len(own)]))',
+        HASH_TESTS,
+    ),
+    Break(
+        "a null is a number of keys, too",
+        "worker/skipping/numbers.py",
+        "within &= known & (above",
+        "within &= (above",
+        NUMBER_TESTS,
+    ),
+    Break(
+        "the greatest value of a key column has no number",
+        "worker/skipping/numbers.py",
+        "<= np.uint64(high - low))",
+        "< np.uint64(high - low))",
+        NUMBER_TESTS,
+    ),
+    Break(
+        "different keys have one number",
+        "worker/skipping/numbers.py",
+        "total * np.int64(high - low + 1) + above",
+        "total * np.int64(high - low) + above",
+        NUMBER_TESTS,
+    ),
+    Break(
+        "keys that the source lacks have the id of the next one",
+        "worker/skipping/keys.py",
+        "ids[rows[found]] = places[found]",
+        "ids[rows] = places",
+        NUMBER_TESTS,
+    ),
+    Break(
+        "matches of different keys are not in the order of target rows",
+        "worker/join/target_keys.py",
+        "by_target = np.argsort(target)",
+        "by_target = np.arange(len(target))",
+        "worker/join/test_target_keys.py",
+    ),
+    Break(
+        "different keys have any number of pairs",
+        "worker/join/target_keys.py",
+        "if most_pairs is not None and np.count_nonzero(chosen) > most_pairs:",
+        "if most_pairs is not None and np.count_nonzero(chosen) > 1 << 40:",
+        "worker/join/test_target_keys.py",
+    ),
+    Break(
+        "source rows without a key are matched",
+        "worker/join/matching.py",
+        "    marks[-1] = False\n",
+        "",
+        "worker/join/test_matching.py",
     ),
     Break(
         "columns of conditions are not sent with the keys",

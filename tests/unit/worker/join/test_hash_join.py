@@ -193,6 +193,41 @@ def test_only_rows_for_which_conditions_are_true_are_reported(
     assert deleted == Counter({(n % 3, n): min(2, by_key[key]) for n, key in enumerate(held) if by_key[key]})
 
 
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(KEYS, max_size=25),
+    st.lists(KEYS, max_size=25),
+    st.tuples(st.integers(0, 25), st.integers(-9, 9), st.integers(0, 25)),
+    st.integers(1, 40),
+    st.sampled_from([1, 60, 1 << 20]),
+)
+@example(list(range(10)), list(range(9, -4, -1)), (7, 4, 12), 40, 1)
+def test_values_are_those_of_the_rows_for_which_conditions_are_true(
+    held: list[int | None], keys: list[int | None], limits: tuple[int, int, int], chunk: int, piece: int
+) -> None:
+    """An update of rows with a great value, another of the rest with a great key, which sets it; an insert of others."""
+    updated, above, added = limits
+    value, key = Column("v", "source"), Column("k", "target")
+    with using(chunk_rows=chunk, piece_bytes=piece):
+        spec = join_of(gone=False)
+        matched = (
+            replace(UPDATE, condition=Comparison(value, ">=", literal(updated))),
+            ClauseProgram(3, {"v": Origin("target", "k")}, Comparison(key, ">", literal(above))),
+        )
+        inserts = (replace(INSERT, condition=Comparison(value, ">=", literal(added))),)
+        spec = replace(spec, join=replace(spec.join, matched=matched, inserts=inserts))
+        found = sent(spec, table_of(spec, held), source_of(keys))
+    rows = [row for some in found.values() for batch in ChangesByFile(Budgets()).changes(some) for row in batch.to_pylist()]
+    of_key = {key: [n for n, other in enumerate(keys) if other == key] for key in keys if key is not None}
+    for place, own in enumerate(held):
+        changes = [(0, n) if n >= updated else (3, own) for n in of_key.get(own, []) if n >= updated or own > above]
+        made = [(row[CLAUSE], row["v"]) for row in rows if row[ROW] == place]
+        assert len(made) == min(2, len(changes))
+        assert not Counter(made) - Counter(changes)
+    new = [n for n, key in enumerate(keys) if n >= added and (key is None or key not in held)]
+    assert sorted(row["v"] for row in rows if row[FILE] is None) == new
+
+
 @settings(deadline=None)
 @given(st.lists(KEYS, max_size=25), st.lists(KEYS, max_size=25), st.randoms())
 def test_where_rows_go_on_does_not_depend_on_their_order(held: list[int | None], keys: list[int | None], rng: Any) -> None:

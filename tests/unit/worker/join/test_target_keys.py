@@ -74,3 +74,12 @@ def test_numbers_are_sorted_and_other_keys_hashed() -> None:
     assert isinstance(target_keys(spec_of("words"), rows_of("words", "t", [(1, "a")])), HashedKeys)
     assert isinstance(target_keys(spec_of("whole"), rows_of("whole", "t", [(5,), (None,)])), SortedKeys)
     assert isinstance(target_keys(spec_of("whole"), rows_of("whole", "t", [])), HashedKeys)
+
+
+def test_more_pairs_than_may_be_made_are_not_made() -> None:
+    for held, most in (([(1,), (2,), (3,)], 4), ([(1,), (2,), (2,)], 6)):
+        lookup, own = target_keys(spec_of("whole"), rows_of("whole", "t", held)), [(2,), (1,), (2,), (1,)]
+        found = lookup.match(rows_of("whole", "s", own), most)
+        assert found is not None
+        assert len(found.target) == most
+        assert lookup.match(rows_of("whole", "s", own), most - 1) is None
