@@ -47,7 +47,7 @@ class Budgets:
     scan_task_bytes: int = 32 * _MB  # of files
     scan_tasks: int = 4_096
     rows_per_chunk: int = 100  # of a row group on a disk, for each of its columns: fewer keys are read sooner than its statistics
-    numbered_rows: int = 1 << 16  # of a source: keys of several columns are looked up as numbers, those of fewer rows as values
+    numbered_rows: int = 1 << 17  # of a source: keys of several columns are looked up as numbers, those of fewer rows as values
     write_task_bytes: int = 32 * _MB  # of files that are written again after a join: for each task
     mark_task_bytes: int = 256 * _MB  # of files whose rows are marked, each task writing a file of its own
     write_tasks: int = 512

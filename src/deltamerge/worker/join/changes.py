@@ -10,9 +10,9 @@ import pyarrow as pa
 from deltamerge.worker.join.buffers import pieces
 from deltamerge.worker.join.clauses import (
     ClauseProgram,
-    asked_columns,
     change_rows,
     chosen_rows,
+    condition_columns,
     copied_rows,
     needed_columns,
 )
@@ -53,8 +53,9 @@ class ChangedPairs:
                 rows, places = chosen[piece], at[piece]
                 yield copied_rows(program, self._schema, source, rows, files[places], positions[places]), rows
             return
-        asked_source = source.select(asked_columns(self._programs, "source"))
-        asked_target = target.select(asked_columns(self._programs, "target"))
+        target = target.combine_chunks()
+        asked_source = source.select(condition_columns(self._programs, "source"))
+        asked_target = target.select(condition_columns(self._programs, "target"))
         for piece in pieces(source.select(self._of_source), matches.source, size):
             at, chosen = matches.target[piece], matches.source[piece]
             found = chosen_rows(self._programs, _pairs(asked_target, asked_source, at, chosen))
@@ -85,7 +86,7 @@ def inserted(
     if len(programs) == 1 and programs[0].only_copies:
         yield copied_rows(programs[0], schema, source, alone), alone
         return
-    asked = Sides(len(alone), None, source.select(asked_columns(programs, "source")).take(pa.array(alone)))
+    asked = Sides(len(alone), None, source.select(condition_columns(programs, "source")).take(pa.array(alone)))
     for program, own in zip(programs, chosen_rows(programs, asked), strict=True):
         if len(own):
             needed = source.select(program.needed("source")).take(pa.array(alone[own]))

@@ -82,6 +82,12 @@ def asked_columns(programs: Iterable[ClauseProgram], side: RowSide) -> list[str]
     return sorted({name for program in programs for name in program.asked(side)})
 
 
+def condition_columns(programs: Iterable[ClauseProgram], side: RowSide) -> list[str]:
+    """The columns of one side that conditions of clauses need."""
+    used = {column for program in programs if program.condition is not None for column in columns_in(program.condition)}
+    return sorted({column.name for column in used if column.side == side})
+
+
 def chosen_rows(programs: Sequence[ClauseProgram], rows: Sides) -> list[Indices]:
     """For each of the clauses about one kind of rows those that it changes: the first whose condition is true does."""
     left = np.ones(rows.count, np.bool_)

@@ -21,7 +21,7 @@ _MOST_MATCHES = 2
 @dataclass(frozen=True)
 class Matches:
     """Pairs of a `target` row and a `source` row, both by their index, ordered by target row; of the source rows of one key two
-    at most are paired, unless all are asked for. `matched` says which source rows have a match, paired or not.
+    at most are paired, whichever, unless all are asked for. `matched` says which source rows have a match, paired or not.
     """
 
     target: Indices = field(repr=False)
@@ -100,7 +100,7 @@ def _known_ids(ids: Any) -> Indices:
 
 
 def _occur(ids: Indices, among: Indices) -> Flags:
-    """Which of some ids are among others; -1 never is."""
+    """Which of some ids are among others; -1, which marks the last place, never is."""
     marks = np.zeros(2 + max(ids.max(initial=-1), among.max(initial=-1)), np.bool_)
     marks[among] = True
     marks[-1] = False

@@ -1,7 +1,8 @@
 """The runtime filter: which rows of the target can have a match in the source, by their join keys.
 
-An exact filter knows all distinct source keys: each column's values, and which combinations of them occur. It never
-drops a row that could match; equality is Spark's: NaN equals NaN, -0.0 equals 0.0, null equals null only for `<=>`.
+An exact filter knows all distinct source keys: each column's values, and which combinations of them occur, or, of whole numbers,
+one number for each key. It never drops a row that could match; equality is Spark's: NaN equals NaN, -0.0 equals 0.0, null equals
+null only for `<=>`.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ class KeyFilter:
         return found["min"], found["max"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NumberFilter:
-    """The distinct keys of a source over several target columns of whole numbers, dates or times, of which no null matches: as
-    `numbers`, of which those that occur are `known`, ascending.
+    """The distinct keys of a source over several target columns of whole numbers, dates or times, as one number each: `numbers`
+    says how they become that, `known` has those that occur, ascending. A null matches nothing.
     """
 
     columns: tuple[str, ...]
@@ -83,9 +84,10 @@ class NumberFilter:
         ids = self._places(columns)
         return pa.array(ids, mask=ids < 0)
 
-    def bounds(self, at: int) -> tuple[Any, Any]:
-        """The smallest and largest value of one key column as Arrow scalars."""
-        return self.numbers.values[at][0], self.numbers.values[at][1]
+    def bounds(self, at: int) -> tuple[Any, Any] | None:
+        """The smallest and largest value of one key column as Arrow scalars; None when there is no value."""
+        values = self.numbers.values[at]
+        return None if values.null_count else (values[0], values[1])
 
     def _places(self, columns: Sequence[Any]) -> Numbers:
         """The place of each row's key, -1 where there is none."""
@@ -119,7 +121,7 @@ def build_filter(
 ) -> tuple[ExactFilter, pa.Array]:
     """The filter over source keys, given as one array per key column, and each source row's key id (null: can't match).
 
-    Key ids count the distinct keys from 0. Those of `numbered_rows` and more are looked up as numbers, if they can be.
+    Key ids count the distinct keys from 0. From `numbered_rows` source rows on keys are looked up as numbers, if they can be.
     """
     if len(keys) > 1 and len(keys[0]) >= numbered_rows and not any(null_safe):
         numbers = numbered(keys)

@@ -21,7 +21,7 @@ _MOST_KEYS = 1 << 62
 @dataclass(frozen=True)
 class KeyNumbers:
     """How keys become numbers: in the mixed radix of the columns' spans, from the least to the greatest value of each, the
-    `bounds`; `values` has both in the column's own type.
+    `bounds`; `values` has both in the column's own type, two nulls of a column without values.
     """
 
     bounds: tuple[tuple[int, int], ...]
@@ -29,13 +29,13 @@ class KeyNumbers:
 
     def ordered(self, columns: Sequence[Any]) -> tuple[Numbers, Numbers]:
         """The rows whose keys have numbers, in the order of these, and the numbers. Keys with a null or a value beyond the bounds
-        have none.
+        have none; equal ones come in any order.
         """
         total, within = np.zeros(len(columns[0]), np.int64), np.ones(len(columns[0]), np.bool_)
         for column, (low, high) in zip(columns, self.bounds, strict=True):
             values, known = key_numbers(column)
             above = values - np.int64(low)
-            # What is below the least value is, without a sign, above all spans.
+            # Modulo 2^64 only values from low to high come out as high - low at most.
             within &= known & (above.view(np.uint64) <= np.uint64(high - low))
             total = total * np.int64(high - low + 1) + above
         rows = np.flatnonzero(within)
@@ -44,8 +44,8 @@ class KeyNumbers:
 
 
 def numbered(columns: Sequence[Any]) -> KeyNumbers | None:
-    """How the keys of these columns become numbers; None where some value is no whole number, date or time, a column has no
-    values, or 64 bits are not enough.
+    """How the keys of these columns become numbers; None where some type is no whole number, date or time, or 64 bits are not
+    enough.
     """
     if not all(is_whole(column.type) for column in columns):
         return None
@@ -53,10 +53,7 @@ def numbered(columns: Sequence[Any]) -> KeyNumbers | None:
     for column in columns:
         found = pc.min_max(column)
         values.append(pa.array([found["min"], found["max"]], column.type))
-        numbers, known = key_numbers(values[-1])
-        if not known.all():
-            return None
-        low, high = numbers.tolist()
+        low, high = key_numbers(values[-1])[0].tolist()  # 0 and 0 of a column without values
         bounds.append((low, high))
         room *= high - low + 1
     return KeyNumbers(tuple(bounds), tuple(values)) if room < _MOST_KEYS else None

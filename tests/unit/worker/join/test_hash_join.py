@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import deltamerge.worker.join.hash_join as hash_join
 from deltamerge.budgets import Budgets, current_budgets, using
+from deltamerge.protocol.values.computed import Arithmetic
 from deltamerge.protocol.values.condition import Column, Comparison, Constant, Some
 from deltamerge.worker.join.clauses import ClauseProgram, Origin
 from deltamerge.worker.join.hash_join import ChangesByFile, HashJoin, HashJoinSpec
@@ -202,29 +203,37 @@ def test_only_rows_for_which_conditions_are_true_are_reported(
     st.sampled_from([1, 60, 1 << 20]),
 )
 @example(list(range(10)), list(range(9, -4, -1)), (7, 4, 12), 40, 1)
+@example(list(range(10)), list(range(10)), (7, 4, 0), 40, 1 << 20)
 def test_values_are_those_of_the_rows_for_which_conditions_are_true(
     held: list[int | None], keys: list[int | None], limits: tuple[int, int, int], chunk: int, piece: int
 ) -> None:
-    """An update of rows with a great value, another of the rest with a great key, which sets it; an insert of others."""
+    """An update of great values, another, by another column, that sets one of the table; an insert that computes its value."""
     updated, above, added = limits
-    value, key = Column("v", "source"), Column("k", "target")
+    value, other = Column("v", "source"), Column("u", "source")
     with using(chunk_rows=chunk, piece_bytes=piece):
         spec = join_of(gone=False)
         matched = (
             replace(UPDATE, condition=Comparison(value, ">=", literal(updated))),
-            ClauseProgram(3, {"v": Origin("target", "k")}, Comparison(key, ">", literal(above))),
+            ClauseProgram(3, {"v": Origin("target", "w")}, Comparison(other, ">", literal(above))),
         )
-        inserts = (replace(INSERT, condition=Comparison(value, ">=", literal(added))),)
-        spec = replace(spec, join=replace(spec.join, matched=matched, inserts=inserts))
-        found = sent(spec, table_of(spec, held), source_of(keys))
+        computed = {"v": Arithmetic(other, "+", literal(100))}
+        inserts = (ClauseProgram(1, {"v": Origin("evaluated", "v")}, Comparison(value, ">=", literal(added)), computed),)
+        scan = replace(spec.join.scan, schema=pa.schema([("k", pa.int64()), ("w", pa.int64())]))
+        spec = replace(spec, join=replace(spec.join, scan=scan, matched=matched, inserts=inserts))
+        table = table_of(join_of(), held)
+        table = pa.table(
+            [table["k"], pa.array([n + 1_000 for n in range(len(held))], pa.int64()), table[FILE], table[ROW]], scan.output
+        )
+        source = source_of(keys).append_column("u", pa.array([n - 9 for n in range(len(keys))], pa.int64()))
+        found = sent(spec, table, source)
     rows = [row for some in found.values() for batch in ChangesByFile(Budgets()).changes(some) for row in batch.to_pylist()]
     of_key = {key: [n for n, other in enumerate(keys) if other == key] for key in keys if key is not None}
     for place, own in enumerate(held):
-        changes = [(0, n) if n >= updated else (3, own) for n in of_key.get(own, []) if n >= updated or own > above]
+        changes = [(0, n) if n >= updated else (3, place + 1_000) for n in of_key.get(own, []) if n >= updated or n - 9 > above]
         made = [(row[CLAUSE], row["v"]) for row in rows if row[ROW] == place]
         assert len(made) == min(2, len(changes))
         assert not Counter(made) - Counter(changes)
-    new = [n for n, key in enumerate(keys) if n >= added and (key is None or key not in held)]
+    new = [n - 9 + 100 for n, key in enumerate(keys) if n >= added and (key is None or key not in held)]
     assert sorted(row["v"] for row in rows if row[FILE] is None) == new
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltamerge.budgets import current_budgets
 from deltamerge.worker.join.partitioning import NO_RANGES
 from deltamerge.worker.join.range_join import JoinSpec
 from deltamerge.worker.join.target_keys import HashedKeys, SortedKeys, target_keys
@@ -39,7 +40,7 @@ def spec_of(kind: str) -> JoinSpec:
     columns = KINDS[kind]
     schema = pa.schema([(f"t{n}", table) for n, (_, table, _) in enumerate(columns)])
     pairs = tuple((f"t{n}", f"s{n}") for n in range(len(columns)))
-    return JoinSpec(ScanSpec(DataStore("", ""), schema), pairs, "s0", NO_RANGES, pa.schema([]))
+    return JoinSpec(ScanSpec(DataStore("", ""), schema), pairs, "s0", NO_RANGES, pa.schema([]), budgets=current_budgets())
 
 
 def rows_of(kind: str, side: str, keys: list[Key]) -> pa.Table:
@@ -73,7 +74,7 @@ def test_numbers_are_sorted_and_other_keys_hashed() -> None:
     assert found == [SortedKeys, HashedKeys]
     assert isinstance(target_keys(spec_of("words"), rows_of("words", "t", [(1, "a")])), HashedKeys)
     assert isinstance(target_keys(spec_of("whole"), rows_of("whole", "t", [(5,), (None,)])), SortedKeys)
-    assert isinstance(target_keys(spec_of("whole"), rows_of("whole", "t", [])), HashedKeys)
+    assert isinstance(target_keys(spec_of("whole"), rows_of("whole", "t", [])), SortedKeys)
 
 
 def test_more_pairs_than_may_be_made_are_not_made() -> None:

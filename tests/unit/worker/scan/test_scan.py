@@ -29,7 +29,7 @@ from deltamerge.worker.scan.scan import (
     scan_file,
 )
 from deltamerge.worker.scan.store import DataStore
-from deltamerge.worker.skipping.keys import KeyFilter, build_filter
+from deltamerge.worker.skipping.keys import ExactFilter, NumberFilter, build_filter
 from tests.unit.worker.data import DAY, UTC_TIME, bag, columns_alike, equal_in_spark, examples, folder, store_at, types, vector_of
 
 NAME = "part.parquet"
@@ -70,7 +70,7 @@ class Scan:
         table = pa.table({"v": pa.array(range(len(self.key)), pa.int64()), **columns})
         pq.write_table(table, root / NAME, row_group_size=self.group_rows)
 
-    def filter(self) -> tuple[KeyFilter, list[int | None]]:
+    def filter(self) -> tuple[ExactFilter, list[int | None]]:
         arrays = [pa.array([row[0] for row in self.source], self.type), pa.array([row[1] for row in self.source], pa.string())]
         keys, ids = build_filter(["k", "p"], arrays, self.null_safe)
         return keys, ids.to_pylist()
@@ -111,6 +111,15 @@ def scanned(spec: ScanSpec, task: FileTask) -> list[tuple[Any, ...]]:
     batches = list(scan_file(spec, task))
     assert all(batch.schema == spec.output for batch in batches)
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def test_rows_have_the_ids_of_keys_that_are_numbers(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, 2, 1, 4], "b": [5, 5, 6, 9], "v": [0, 1, 2, 3]}), tmp_path / NAME, row_group_size=3)
+    keys, ids = build_filter(["a", "b"], [pa.array([1, 2, 3]), pa.array([6, 5, 1])], [False, False], 0)
+    assert isinstance(keys, NumberFilter)
+    schema = pa.schema([("v", pa.int64()), ("b", pa.int64()), ("a", pa.int64())])
+    found = scanned(ScanSpec(store_at(tmp_path), schema, keys, with_key_ids=True), FileTask(7, NAME, {}))
+    assert found == [(1, 5, 2, 7, 1, ids[1].as_py()), (2, 6, 1, 7, 2, ids[0].as_py())]
 
 
 @examples

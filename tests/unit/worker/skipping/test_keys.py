@@ -183,7 +183,7 @@ def test_keys_of_several_whole_columns_become_numbers_if_they_are_many_and_fit()
         ([whole, days], [False, True], 0, KeyFilter),
         ([whole], [False], 0, KeyFilter),
         ([whole, pa.array(["a", "b", None])], [False, False], 0, KeyFilter),
-        ([whole, pa.nulls(3, pa.int64())], [False, False], 0, KeyFilter),
+        ([whole, pa.nulls(3, pa.int64())], [False, False], 0, NumberFilter),
         ([pa.array([0, 2**61 - 2]), pa.array([0, 1])], [False, False], 0, NumberFilter),
         ([pa.array([0, 2**61 - 1]), pa.array([0, 1])], [False, False], 0, KeyFilter),
         ([pa.array([-(2**63), 2**63 - 1]), pa.array([0, 1])], [False, False], 0, KeyFilter),
@@ -198,6 +198,10 @@ def test_bounds_of_numbers_are_those_of_each_column() -> None:
     assert [tuple(bound.as_py() for bound in found.bounds(at)) for at in (0, 1)] == [(-1, 3), (DAY, DAY)]
     assert [found.bounds(at)[0].type for at in (0, 1)] == [pa.int64(), pa.date32()]
     assert ids.to_pylist() == [0, None, None]
+    found, ids = build_filter(["a", "b"], [keys[0], pa.nulls(3, pa.date32())], [False, False], 0)
+    assert found.bounds(1) is None
+    assert ids.to_pylist() == [None, None, None]
+    assert not found.mask([pa.array([3]), pa.array([date(1970, 1, 1)])]).any()
 
 
 def test_combinations_fit_codes_while_their_number_fits_64_bits() -> None:

@@ -37,14 +37,14 @@ def test_numbers_are_those_of_keys_within_the_bounds_and_in_their_order(known: l
     found = numbered([pa.array(column, pa.int64()) for column in zip(*known, strict=True)])
     values = [[value for value in column if value is not None] for column in zip(*known, strict=True)]
     spans = [max(column, default=0) - min(column, default=0) + 1 for column in values]
-    assert (found is not None) == (all(values) and spans[0] * spans[1] < 2**62)
+    assert (found is not None) == (spans[0] * spans[1] < 2**62)
     if found is None or not rows:
         return
     places, numbers = found.ordered([pa.array(column, pa.int64()) for column in zip(*rows, strict=True)])
     within = [
         at
         for at, row in enumerate(rows)
-        if all(value is not None and min(own) <= value <= max(own) for value, own in zip(row, values, strict=True))
+        if all(v is not None and min(own, default=0) <= v <= max(own, default=0) for v, own in zip(row, values, strict=True))
     ]
     assert sorted(places.tolist()) == within
     for (one, low), (other, high) in pairwise(zip(places.tolist(), numbers.tolist(), strict=True)):
