@@ -65,7 +65,8 @@ class Budgets:
     exchange_buffer_bytes: int = 512 * _MB  # of rows that change in a task's files, when the task gives up
     exchange_insert_task_bytes: int = 256 * _MB
     hash_source_bytes: int = 48 * _MB  # of the source: for each task that matches keys
-    hash_key_bytes: int = 16 * _MB  # of the table's keys: for each task that matches keys
+    hash_key_bytes: int = 32 * _MB  # of the table's keys: for each task that matches keys
+    hash_scan_bytes: int = 128 * _MB  # of files: for each task that reads the table's keys
     hash_least_tasks: int = 4
     hash_keys_per_task: int = 16  # different keys that must be possible for each task
     hash_column_keys: int = 1 << 20  # so many different values of one key column spread rows well enough

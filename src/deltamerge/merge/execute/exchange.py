@@ -23,6 +23,7 @@ from deltamerge.spark.session.settings import pads_chars
 from deltamerge.spark.source.parquet_files import shares
 from deltamerge.spark.stages.exchange.frames import hash_joined, inserted_rows, partitioned_files, partitioned_rows, range_joined
 from deltamerge.spark.stages.exchange.shuffle import partition_keys
+from deltamerge.spark.stages.scan import pack
 from deltamerge.spark.stages.target import data_store, scan_spec
 from deltamerge.spark.stages.writing import RESULT_TYPE
 from deltamerge.worker.join.clauses import ClauseProgram, needed_columns
@@ -119,7 +120,9 @@ def _sent(work: Work, attempt: Exchange, jobs: _Jobs) -> Frame:
         partitioning = Partitioning(attempt.key, attempt.ranges, inserters, writers, spread_by=spread_by, budgets=budgets)
         return range_joined(_rows(work, attempt, jobs, partitioning), partitioning, jobs.join, jobs.change)
     hashed = HashJoinSpec(jobs.join, attempt.hash_keys, tuple(partition_keys(attempt.hash_tasks)), writers)
-    bins = [[jobs.change.files[file] for file in own] for own in files]
+    tasks = [jobs.change.files[file] for own in files for file in own]
+    sizes = [task.size or 0 for task in tasks]
+    bins = pack(tasks, sizes, budgets, budgets.hash_scan_bytes, budgets.hash_least_tasks)
     return hash_joined(_rows(work, attempt, jobs, hashed.source), hashed, bins, jobs.change)
 
 

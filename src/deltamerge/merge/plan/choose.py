@@ -209,20 +209,19 @@ def _exchanges(
     blocker = blocker or (None if facts.source.fits_arrow else _OTHER_TYPE)
     if blocker is not None:
         return (), tuple((strategy, blocker) for strategy in _EXCHANGES)
-    by_range = _exchange(logical, facts, budgets, layouts, hash_tasks=0)
-    by_hash = _exchange(logical, facts, budgets, layouts, hash_tasks=layouts.hash_tasks(facts.source.bytes or 0))
+    by_range, by_hash = _exchange(layouts, facts.source, hashed=False), _exchange(layouts, facts.source, hashed=True)
     if logical.strategy in _EXCHANGES:
         asked, instead = (by_range, by_hash) if logical.strategy is Strategy.RANGE_EXCHANGE else (by_hash, by_range)
-        return _with_fallbacks(asked, logical, facts.source, budgets), ((instead.strategy, _asked(logical)),)
+        return _with_fallbacks(asked, layouts, facts.source), ((instead.strategy, _asked(logical)),)
     has_ranges = layouts.best.overlap <= budgets.range_overlap
     candidate, other = (by_range, Strategy.HASH_EXCHANGE) if has_ranges else (by_hash, Strategy.RANGE_EXCHANGE)
     why = "files have ranges of keys of their own"
     if not has_ranges:
         why = f"a source row would go to {layouts.best.overlap:.1f} tasks on average"
-    blocker = None if has_ranges else _no_hash(by_hash, layouts, facts.source, budgets)
+    blocker = None if has_ranges else _no_hash(layouts, facts.source)
     blocker = blocker or _too_wide(logical, facts, layouts.best, candidate, budgets)
     if blocker is None:
-        return _with_fallbacks(candidate, logical, facts.source, budgets), ((other, why),)
+        return _with_fallbacks(candidate, layouts, facts.source), ((other, why),)
     return (), tuple(sorted(((candidate.strategy, blocker), (other, why)), key=lambda pair: _EXCHANGES.index(pair[0])))
 
 
@@ -264,9 +263,9 @@ def _exchange_blocker(logical: LogicalPlan, budgets: Budgets) -> str | None:
     return None
 
 
-def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Layouts, hash_tasks: int) -> Exchange:
+def _exchange(layouts: Layouts, source: SourceFacts, hashed: bool) -> Exchange:
     """The exchange by the best layout, as it is if workers read the source, and few of its columns are sent if that is enough."""
-    layout, program = layouts.best, logical.program
+    layout, logical, program = layouts.best, layouts.logical, layouts.logical.program
     matched, inserts = (
         [compiled.program for compiled in program.of(kind)] for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED)
     )
@@ -277,17 +276,17 @@ def _exchange(logical: LogicalPlan, facts: Facts, budgets: Budgets, layouts: Lay
     few = bool(inserts) and 2 * len(needed) <= len(needed_columns(inserts, "source"))
     # To send most columns for the sake of conditions, and to read all of them again, has not been shown to be faster.
     are_few = asked == own or 2 * len(asked) <= len(needed_columns((*matched, *inserts), "source"))
-    as_delete_insert = bool(hash_tasks and facts.source.files) and are_few and _updates_whole_rows(logical, matched, inserts)
+    as_delete_insert = hashed and bool(source.files) and are_few and _updates_whole_rows(logical, matched, inserts)
     needed = asked if as_delete_insert else needed
-    key_only = sorted(needed) if as_delete_insert or few else []
-    if not hash_tasks:
+    only = tuple(sorted(needed)) if as_delete_insert or few else ()
+    if not hashed:
         by = "ranges" if layout.ranges.partitions is None else "partition and ranges"
         reason = f"a source row goes to {layout.overlap:.1f} tasks on average, by {by} of {layout.key}"
-        return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, key_only=tuple(key_only), spread_by=spread_by)
+        return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, key_only=only, spread_by=spread_by)
     keys = tuple((hashed.pair.target, hashed.pair.source) for hashed in layouts.hashed)
     reason = "files have no ranges of keys of their own" if logical.strategy is Strategy.AUTO else _asked(logical)
-    only = tuple(key_only)
-    return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, hash_tasks, only, as_delete_insert, spread_by)
+    tasks = layouts.hash_tasks(source, only)
+    return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, tasks, only, as_delete_insert, spread_by)
 
 
 def _spread_by(inserts: Sequence[ClauseProgram], partitions: Sequence[str]) -> tuple[str, ...]:
@@ -319,18 +318,18 @@ def _updates_whole_rows(logical: LogicalPlan, matched: Sequence[ClauseProgram], 
     return all(program.values.keys() == names and program.values == matched[0].values for program in programs)
 
 
-def _no_hash(exchange: Exchange, layouts: Layouts, source: SourceFacts, budgets: Budgets) -> str | None:
+def _no_hash(layouts: Layouts, source: SourceFacts) -> str | None:
     if not source.files:
         return "Spark reads the source, and joins it as fast as it would send it twice"
-    possible = budgets.hash_keys_per_task * exchange.hash_tasks
+    tasks, budgets = layouts.hash_tasks(source), layouts.budgets
+    possible = budgets.hash_keys_per_task * tasks
     if len(layouts.hashed) < len(layouts.logical.pairs):
         possible = max(possible, budgets.hash_column_keys)
-    span = layouts.hash_span
-    if span >= possible:
+    if (span := layouts.hash_span) >= possible:
         return None
     if not span:
         return "nothing says how many different keys there are"
-    return f"there are at most {span:,} different keys, too few for {exchange.hash_tasks} tasks"
+    return f"there are at most {span:,} different keys, too few for {tasks} tasks"
 
 
 def _too_wide(logical: LogicalPlan, facts: Facts, layout: Layout, exchange: Exchange, budgets: Budgets) -> str | None:
@@ -350,16 +349,18 @@ def _too_wide(logical: LogicalPlan, facts: Facts, layout: Layout, exchange: Exch
     return f"the rows that change in a task's files may take {_size(total)}"
 
 
-def _with_fallbacks(exchange: Exchange, logical: LogicalPlan, source: SourceFacts, budgets: Budgets) -> tuple[Exchange, ...]:
+def _with_fallbacks(exchange: Exchange, layouts: Layouts, source: SourceFacts) -> tuple[Exchange, ...]:
     """The exchange with few columns, with all that workers read, and with those that Spark reads, as far as it is possible.
 
     A second job writes the rows that it reads: of a partitioned table each of its tasks would leave a file in each partition.
     """
-    by_spark = replace(exchange, key_only=(), update_as_delete_insert=False)
+    tasks = layouts.hash_tasks(source) if exchange.hash_tasks else 0
+    by_spark = replace(exchange, key_only=(), update_as_delete_insert=False, hash_tasks=tasks)
     if not source.files:
         return (by_spark,)
     attempts = []
-    fits = (source.rows or 0) <= budgets.position_rows and not logical.resolved.snapshot.partition_columns
+    partitions = layouts.logical.resolved.snapshot.partition_columns
+    fits = (source.rows or 0) <= layouts.budgets.position_rows and not partitions
     if exchange.key_only and fits:
         attempts = [replace(exchange, reader=Reader.WORKERS)]
     reason = "a source row may match several target rows" if exchange.update_as_delete_insert and attempts else exchange.reason

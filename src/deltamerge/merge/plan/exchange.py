@@ -6,6 +6,7 @@ Facts in numbers; whether an exchange is worth it, and may be used at all, is de
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -18,8 +19,9 @@ from deltamerge.budgets import Budgets
 from deltamerge.merge.plan.conditions import KeyPair
 from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.plan.prune import FileFacts
-from deltamerge.protocol.schema.types import PrimitiveType, StructType, arrow_type
-from deltamerge.protocol.values.widths import width
+from deltamerge.protocol.schema.types import PrimitiveType, StructType, arrow_schema, arrow_type
+from deltamerge.protocol.values.widths import row_width, width
+from deltamerge.spark.source.facts import SourceFacts
 from deltamerge.worker.join.matching import Flags, Indices
 from deltamerge.worker.join.partitioning import KeyRanges, Partitions
 from deltamerge.worker.scan.scan import POSITION_FIELDS
@@ -28,6 +30,7 @@ from deltamerge.worker.skipping.numbers import key_numbers
 _RANGED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 _TELLING = ("string", "byte", "short", "integer", "long", "date", "boolean")
 _MOST_CODES = 1 << 62
+_POSITION_BYTES = row_width(pa.schema(POSITION_FIELDS))
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -85,9 +88,15 @@ class Layouts:
         """How many different keys there can be of the columns that are hashed; 0 if that is not known."""
         return prod(layout.span for layout in self.hashed)
 
-    def hash_tasks(self, source_bytes: int) -> int:
-        """How many tasks match the keys of a source of so many bytes."""
-        wanted = max(source_bytes // self.budgets.hash_source_bytes, self._key_bytes // self.budgets.hash_key_bytes)
+    def hash_tasks(self, source: SourceFacts, sent: Sequence[str] = ()) -> int:
+        """How many tasks match the keys, if these columns of the source are `sent` with the positions of its rows, all if none
+        are named.
+        """
+        size = source.bytes or 0
+        if sent and source.rows:
+            columns = arrow_schema(self.logical.resolved.scope.source.select(list(sent)))
+            size = min(size, source.rows * (row_width(columns) + _POSITION_BYTES))
+        wanted = max(size // self.budgets.hash_source_bytes, self._key_bytes // self.budgets.hash_key_bytes)
         return max(self.budgets.hash_least_tasks, min(wanted, self.budgets.exchange_tasks))
 
     @cached_property
@@ -101,7 +110,7 @@ class Layouts:
         """About the bytes of the keys and positions of the table's rows."""
         schema = self.logical.resolved.scope.target
         types = [arrow_type(field_type(schema, pair.target)) for pair in self.logical.pairs]
-        each: int = sum(field.type.bit_width // 8 for field in POSITION_FIELDS) + sum(map(width, types))
+        each: int = _POSITION_BYTES + sum(map(width, types))
         return self.files.rows * each
 
 

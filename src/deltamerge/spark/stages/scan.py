@@ -56,10 +56,14 @@ def _told_rows(spec: ScanSpec, size: int, rows: int | None) -> int:
     return max(rows, size // row_width(spec.schema))
 
 
-def pack(tasks: Sequence[FileTask], sizes: Sequence[int], budgets: Budgets = DEFAULTS) -> list[list[FileTask]]:
-    """The tasks in bins of about equal bytes: large files alone, small ones together."""
+def pack(
+    tasks: Sequence[FileTask], sizes: Sequence[int], budgets: Budgets = DEFAULTS, each: int | None = None, least: int = 8
+) -> list[list[FileTask]]:
+    """The tasks in bins of about equal bytes, by default those of a scan's task, and at `least` so many: large files alone, small
+    ones together.
+    """
     total = sum(sizes)
-    count = min(len(tasks), budgets.scan_tasks, max(8, total // budgets.scan_task_bytes + 1))
+    count = min(len(tasks), budgets.scan_tasks, max(least, total // (each or budgets.scan_task_bytes) + 1))
     bins: list[list[FileTask]] = [[] for _ in range(count)]
     heap = [(0, number) for number in range(count)]
     heapify(heap)

@@ -26,6 +26,14 @@ def test_choice(choice: Choice) -> None:
     assert tuple(plan_of(choice).lines()) == choice.plan
 
 
+def test_more_tasks_match_whole_rows_than_keys() -> None:
+    source = "evaluation=deferred rows=1000 bytes=480MB files"
+    given = {"source": source, "files": "k=0..999, k=0..999", "budgets": "range_task_bytes=1"}
+    keys, *whole = [attempt for attempt in plan_of(Choice("", given, ())).attempts if isinstance(attempt, Exchange)]
+    assert (keys.key_only, keys.hash_tasks) == (("k",), 4)
+    assert [(attempt.key_only, attempt.hash_tasks) for attempt in whole] == [((), 10)] * 2
+
+
 def test_there_are_enough_choices() -> None:
     assert len(CHOICES) >= 80
     assert len({choice.title for choice in CHOICES}) == len(CHOICES)

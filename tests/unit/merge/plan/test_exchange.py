@@ -13,6 +13,7 @@ from deltamerge.budgets import Budgets
 from deltamerge.merge.plan.exchange import Layouts
 from deltamerge.merge.plan.logical import Wishes, logical_plan
 from deltamerge.merge.plan.prune import prune
+from deltamerge.spark.source.facts import Evaluation, SourceFacts
 from tests.unit.merge.merges import delete, merge_of, snapshot_of, struct
 from tests.unit.merge.plan.test_prune import add, spanning
 
@@ -44,6 +45,27 @@ def test_overlap_is_averaged_over_the_files() -> None:
     assert layouts((0, 9), (0, 99), (20, 29), (30, 39), range_task_bytes=1).best.overlap > 1.5
     assert layouts((9, 9), (9, 9), (9, 9), range_task_bytes=1).best.overlap == 3
     assert layouts((-9, -9), (-9, -9), range_task_bytes=1).best.overlap == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "sent", "tasks"),
+    [
+        (1_000, 50_000, (), 50),
+        (1_000, 50_000, ("k",), 20),  # keys of 8 bytes, positions of 12
+        (None, 50_000, ("k",), 50),
+        (1_000, 9_000, ("k",), 9),
+        (1_000, 999_999_000, (), 512),
+        (1, 1, ("k",), 4),
+        (None, None, (), 4),
+    ],
+)
+def test_as_many_tasks_match_keys_as_are_needed_for_what_is_sent(
+    rows: int | None, size: int | None, sent: tuple[str, ...], tasks: int
+) -> None:
+    source = SourceFacts(Evaluation.DEFERRED, rows, size)
+    assert layouts((0, 9), (10, 19), hash_source_bytes=1_000).hash_tasks(source, sent) == tasks
+    # The table has 20 keys of 20 bytes each, positions included.
+    assert layouts((0, 9), (10, 19), hash_key_bytes=1).hash_tasks(source, sent) == 400
 
 
 def test_files_without_a_size_are_laid_out() -> None:

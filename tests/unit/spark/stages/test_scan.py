@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from deltamerge.budgets import Budgets
 from deltamerge.protocol.values.predicate import ALWAYS
 from deltamerge.spark.stages import scan
+from deltamerge.worker.scan.scan import FileTask
 
 LIMIT, MOST = 2_000_000, 128 << 20
 
@@ -76,3 +77,22 @@ def test_spark_takes_long_texts_for_no_less_than_their_files(
     task: Any = SimpleNamespace()
     scan.scan_frame(spark, spec, T.StructType(), [task], [size], rows)
     assert given == [max(1, told)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limits", "expected"),
+    [
+        ([30] * 4, {"each": 60, "least": 1}, [[0, 3], [1], [2]]),
+        ([30] * 4, {"each": 1_000, "least": 1}, [[0, 1, 2, 3]]),
+        ([30] * 4, {"each": 1_000, "least": 3}, [[0, 3], [1], [2]]),
+        ([90, 30, 30, 30], {"each": 100, "least": 1}, [[0], [1, 2, 3]]),
+        ([30] * 4, {}, [[0], [1], [2], [3]]),
+        ([0] * 3, {"each": 1, "least": 2}, [[0, 2], [1]]),
+        ([], {"each": 1, "least": 2}, []),
+    ],
+)
+def test_files_are_packed_in_bins_of_about_equal_bytes(
+    sizes: list[int], limits: dict[str, int], expected: list[list[int]]
+) -> None:
+    tasks = [FileTask(number, "", {}) for number in range(len(sizes))]
+    assert [[task.file for task in own] for own in scan.pack(tasks, sizes, **limits)] == expected
