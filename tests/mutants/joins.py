@@ -54,6 +54,27 @@ JOINS = (
         HASH_TESTS,
     ),
     Break(
+        "files in an object store are opened at no cost",
+        "merge/execute/exchange.py",
+        "_REQUESTS * budgets.request_bytes if is_remote else budgets.open_bytes",
+        "budgets.open_bytes",
+        "merge/execute/test_key_bins.py",
+    ),
+    Break(
+        "whole rows come to as few tasks as keys alone",
+        "merge/plan/choose.py",
+        "update_as_delete_insert=False, hash_tasks=tasks)",
+        "update_as_delete_insert=False)",
+        CHOICE_TESTS,
+    ),
+    Break(
+        "keys alone come to as many tasks as whole rows",
+        "merge/plan/exchange.py",
+        "size = min(size, source.rows",
+        "size = max(size, source.rows",
+        "merge/plan/test_exchange.py",
+    ),
+    Break(
         "a null is a number of keys, too",
         "worker/skipping/numbers.py",
         "within &= known & (above",

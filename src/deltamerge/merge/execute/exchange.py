@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamerge.budgets import Budgets
 from deltamerge.log.commit.transaction import delete_quietly
 from deltamerge.merge.execute.work import Changed, Work
 from deltamerge.merge.plan.physical import Exchange, Reader
@@ -31,12 +32,16 @@ from deltamerge.worker.join.hash_join import HashJoinSpec
 from deltamerge.worker.join.partitioning import Partitioning
 from deltamerge.worker.join.range_join import JoinSpec
 from deltamerge.worker.scan.outcomes import NotThisWay
+from deltamerge.worker.scan.scan import FileTask
 from deltamerge.worker.scan.source import SourceSpec
 from deltamerge.worker.write.results import ADD, CHANGE, COUNTS, POSITIONS, result_batch
 from deltamerge.worker.write.rewrite import ChangeSpec, ClauseAction
 
 # Spark puts rows in an Arrow batch until it has so many bytes; one of ours may be megabytes.
 _BATCH_BYTES = {"spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20)}
+
+# Of each file in an object store: its end, and its keys.
+_REQUESTS = 2
 
 
 @dataclass(frozen=True)
@@ -120,10 +125,14 @@ def _sent(work: Work, attempt: Exchange, jobs: _Jobs) -> Frame:
         partitioning = Partitioning(attempt.key, attempt.ranges, inserters, writers, spread_by=spread_by, budgets=budgets)
         return range_joined(_rows(work, attempt, jobs, partitioning), partitioning, jobs.join, jobs.change)
     hashed = HashJoinSpec(jobs.join, attempt.hash_keys, tuple(partition_keys(attempt.hash_tasks)), writers)
-    tasks = [jobs.change.files[file] for own in files for file in own]
-    sizes = [task.size or 0 for task in tasks]
-    bins = pack(tasks, sizes, budgets, budgets.hash_scan_bytes, budgets.hash_least_tasks)
+    bins = key_bins([jobs.change.files[file] for own in files for file in own], jobs.change.write.store.remote, budgets)
     return hash_joined(_rows(work, attempt, jobs, hashed.source), hashed, bins, jobs.change)
+
+
+def key_bins(files: Sequence[FileTask], is_remote: bool, budgets: Budgets) -> list[list[FileTask]]:
+    """The files whose keys each task reads: by their bytes, and by what it costs to open them."""
+    opening = _REQUESTS * budgets.request_bytes if is_remote else budgets.open_bytes
+    return pack(files, [(file.size or 0) + opening for file in files], budgets, budgets.hash_scan_bytes, budgets.hash_least_tasks)
 
 
 def _rows(work: Work, attempt: Exchange, jobs: _Jobs, partitioning: Partitioning) -> Frame:
