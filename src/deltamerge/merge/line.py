@@ -221,9 +221,9 @@ def _evaluated(prospect: Prospect, budgets: Budgets) -> tuple[Source, FileFacts]
     begin("reading the source")
     logical = prospect.logical
     source = evaluate(prospect.source, prospect.plan.readings, logical.bounded, budgets)
-    return source, prospect.by_bounds if source.facts.is_read_unevaluated else prune_by_source(
-        logical, prospect.files, source, budgets
-    )
+    if source.facts.is_read_unevaluated:
+        return source, prospect.by_bounds
+    return source, prune_by_source(logical, prospect.files, source, budgets)
 
 
 def _as_before(logical: LogicalPlan, before: LogicalPlan | None) -> LogicalPlan:

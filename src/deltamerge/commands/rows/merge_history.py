@@ -138,7 +138,7 @@ def _versions(spark: Session, snapshot: Snapshot, columns: _Columns, rules: Rule
         with_schema_evolution=False,
     )
     logical = logical_plan(resolve(spark, probe, snapshot), Wishes())
-    files = prune_by_source(logical, prune(logical), changes)
+    files = prune_by_source(logical, prune(logical), changes, current_budgets())
     return _named(_rows(spark, files, _table_columns(columns, rules)), columns, rules)
 
 

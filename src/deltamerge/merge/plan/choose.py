@@ -283,7 +283,7 @@ def _exchange(layouts: Layouts, source: SourceFacts, hashed: bool) -> Exchange:
         by = "ranges" if layout.ranges.partitions is None else "partition and ranges"
         reason = f"a source row goes to {layout.overlap:.1f} tasks on average, by {by} of {layout.key}"
         return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, key_only=only, spread_by=spread_by)
-    keys = tuple((hashed.pair.target, hashed.pair.source) for hashed in layouts.hashed)
+    keys = tuple((each.pair.target, each.pair.source) for each in layouts.hashed)
     reason = "files have no ranges of keys of their own" if logical.strategy is Strategy.AUTO else _asked(logical)
     tasks = layouts.hash_tasks(source, only)
     return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, tasks, only, as_delete_insert, spread_by)

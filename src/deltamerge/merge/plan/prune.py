@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamerge.budgets import DEFAULTS, Budgets
+from deltamerge.budgets import Budgets
 from deltamerge.log.replay.files import FileChunk, FileSet, Mask
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.skipping.skipping import could_match
@@ -23,7 +23,7 @@ from deltamerge.protocol.values.predicate import And, Compare, OneOf, Or, Predic
 from deltamerge.protocol.values.widths import STORED_ROW_BYTES
 from deltamerge.spark.source.facts import Source, bounds_in
 from deltamerge.worker.skipping.bloom import BloomFilter
-from deltamerge.worker.skipping.keys import ExactFilter, build_filter, distinct_values, fits_codes
+from deltamerge.worker.skipping.keys import ExactFilter, KeyFilter, build_filter, distinct_values, fits_codes
 
 # No file has more: what says so is damaged.
 _ROWS_A_BYTE = 1_000
@@ -155,7 +155,7 @@ def prune_by_bounds(logical: LogicalPlan, before: FileFacts, bounds: pa.Table) -
     return _pruned(logical, before, _range_predicates(logical, bounds, collected=False))
 
 
-def prune_by_source(logical: LogicalPlan, before: FileFacts, source: Source, budgets: Budgets = DEFAULTS) -> FileFacts:
+def prune_by_source(logical: LogicalPlan, before: FileFacts, source: Source, budgets: Budgets) -> FileFacts:
     """The files that an evaluated source leaves of those that were left `before`: by its keys if it is collected, else by its
     bounds.
     """
@@ -168,7 +168,7 @@ def prune_by_source(logical: LogicalPlan, before: FileFacts, source: Source, bud
         return _pruned(logical, before, found)
     null_safe = [pair.null_safe for pair in logical.pairs]
     keys, key_ids = build_filter([pair.target for pair in logical.pairs], arrays, null_safe, budgets.numbered_rows)
-    found += _key_predicates(logical.pairs, arrays)
+    found += _key_predicates(logical.pairs, keys, arrays)
     row_filter = keys if logical.keys else None
     counts = [source.collected.column(pair.source).null_count for pair in logical.pairs]
     if any(safe and array.null_count > count for safe, array, count in zip(null_safe, arrays, counts, strict=True)):
@@ -263,10 +263,10 @@ def _decimals(values: pa.Array, type: pa.DataType) -> pa.Array:
         return pa.array(converted, type)
 
 
-def _key_predicates(pairs: Sequence[KeyPair], arrays: Sequence[pa.Array]) -> list[Predicate]:
+def _key_predicates(pairs: Sequence[KeyPair], keys: ExactFilter, arrays: Sequence[pa.Array]) -> list[Predicate]:
     found: list[Predicate] = []
-    for pair, array in zip(pairs, arrays, strict=True):
-        values = distinct_values(array)
+    distinct = keys.values if isinstance(keys, KeyFilter) else map(distinct_values, arrays)
+    for pair, values, array in zip(pairs, distinct, arrays, strict=True):
         ordered = values.take(pc.sort_indices(values)) if len(values) else values
         found.append(OneOf((pair.target,), ordered, or_null=pair.null_safe and array.null_count > 0))
     return found

@@ -173,7 +173,7 @@ def _facts(logical: LogicalPlan, text: str) -> tuple[SourceFacts, FileFacts]:
         arrays = [pa.array(keys, pa.int64()).cast(f.type) if f.name in names else pa.nulls(len(keys), f.type) for f in columns]
         table = pa.table(arrays, schema=pa.schema(columns))
         facts = SourceFacts(Evaluation.COLLECTED, len(keys), table.nbytes)
-        files = prune_by_source(logical, files, Source(lambda: FRAME, facts, table))
+        files = prune_by_source(logical, files, Source(lambda: FRAME, facts, table), Budgets())
         return facts, replace(files, lookup=None) if "unnumbered" in words else files
     bounds = None
     if "bounds" in words:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltamerge.budgets import current_budgets
 from deltamerge.log.replay.files import FILE_SCHEMA, FileSet, table_of
 from deltamerge.merge.plan.conditions import KeyPair
 from deltamerge.merge.plan.logical import LogicalPlan, Wishes, logical_plan
@@ -44,7 +45,7 @@ def source_of(table: pa.Table | None, rows: int = 0, bounds: pa.Table | None = N
 
 
 def pruned_by(logical: LogicalPlan, source: Source) -> FileFacts:
-    return prune_by_source(logical, prune(logical), source)
+    return prune_by_source(logical, prune(logical), source, current_budgets())
 
 
 def plan_of(

@@ -28,9 +28,17 @@ from deltamerge.worker.scan.streams import read_stream
 from deltamerge.worker.write.rewrite import CLAUSE
 
 KEYS = st.one_of(st.none(), st.integers(-9, 9))
+LIMITS = st.tuples(st.integers(0, 25), st.integers(-9, 9), st.integers(0, 25))
 FILES = ((0, 2), (1,))
 VALUE = {"v": Origin("source", "v")}
 UPDATE, INSERT, GONE = ClauseProgram(0, VALUE), ClauseProgram(1, VALUE), ClauseProgram(2)
+
+
+def with_limits(test: Any) -> Any:
+    """Given are keys of a table and of a source, limits for conditions, and how many rows and bytes are worked on at once."""
+    keys = st.lists(KEYS, max_size=25)
+    given_all = given(keys, keys, LIMITS, st.integers(1, 40), st.sampled_from([1, 60, 1 << 20]))
+    return settings(max_examples=80, deadline=None)(given_all(test))
 
 
 def join_of(
@@ -152,14 +160,7 @@ def test_rows_are_reported_by_their_positions(
     assert deleted == sum(key is not None and key in keys for key in held)
 
 
-@settings(max_examples=80, deadline=None)
-@given(
-    st.lists(KEYS, max_size=25),
-    st.lists(KEYS, max_size=25),
-    st.tuples(st.integers(0, 25), st.integers(-9, 9), st.integers(0, 25)),
-    st.integers(1, 40),
-    st.sampled_from([1, 60, 1 << 20]),
-)
+@with_limits
 @example(list(range(10)), list(range(9, -4, -1)), (7, 4, 12), 40, 1)
 @example([0], [0, 0, 0], (0, 0, 0), 1, 1)
 def test_only_rows_for_which_conditions_are_true_are_reported(
@@ -194,14 +195,7 @@ def test_only_rows_for_which_conditions_are_true_are_reported(
     assert deleted == Counter({(n % 3, n): min(2, by_key[key]) for n, key in enumerate(held) if by_key[key]})
 
 
-@settings(max_examples=80, deadline=None)
-@given(
-    st.lists(KEYS, max_size=25),
-    st.lists(KEYS, max_size=25),
-    st.tuples(st.integers(0, 25), st.integers(-9, 9), st.integers(0, 25)),
-    st.integers(1, 40),
-    st.sampled_from([1, 60, 1 << 20]),
-)
+@with_limits
 @example(list(range(10)), list(range(9, -4, -1)), (7, 4, 12), 40, 1)
 @example(list(range(10)), list(range(10)), (7, 4, 0), 40, 1 << 20)
 def test_values_are_those_of_the_rows_for_which_conditions_are_true(
