@@ -80,9 +80,10 @@ def _ending() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "local: needs tables on a local disk, as it says why")
-    # Row groups and sources of tests are small: the statistics of the former are looked at nevertheless, and keys become numbers.
+    # Row groups and sources of tests are small. The statistics of the former are looked at nevertheless, keys become numbers,
+    # and numbers travel as narrow ones.
     looks = ExitStack()
-    looks.enter_context(using(rows_per_chunk=0, numbered_rows=2))
+    looks.enter_context(using(rows_per_chunk=0, numbered_rows=2, narrow_rows=0))
     config.add_cleanup(looks.close)
 
 

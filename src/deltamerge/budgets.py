@@ -77,6 +77,7 @@ class Budgets:
     piece_bytes: int = 16 * _MB  # of changed rows that are made at once
     piece_rows: int = 1 << 16  # of deleted rows that are made at once
     payload_bytes: int = 4 * _MB  # of rows that travel together
+    narrow_rows: int = 4_096  # that travel together: from so many on, whole numbers are sent in the fewest bytes that hold them
 
     # Writing.
     small_file_bytes: int = _MB  # files below it are put together when they are written again

@@ -51,7 +51,10 @@ def unpacked_width(stored: int, columns: int) -> int:
 
 def row_bytes(table: pa.Table) -> npt.NDArray[np.int64]:
     """The bytes of each row, bit maps aside."""
-    return sum((_value_bytes(column.combine_chunks()) for column in table.columns), np.zeros(table.num_rows, np.int64))
+    fixed = [column for column in table.columns if is_fixed(column.type)]
+    each = sum(max(1, column.type.bit_width // 8) for column in fixed)
+    others = (_value_bytes(column.combine_chunks()) for column in table.columns if not is_fixed(column.type))
+    return sum(others, np.full(table.num_rows, each, np.int64))
 
 
 def repeated_bytes(table: pa.Table, rows: npt.NDArray[np.int64]) -> int:

@@ -20,6 +20,8 @@ from deltamerge.worker.join.matching import Flags, Indices, MatchCounts, Matches
 from deltamerge.worker.scan.scan import FILE, ROW
 from deltamerge.worker.skipping.holds import Sides
 
+_FEW_TABLES = 32  # each further one costs time when the file is written
+
 
 class ChangedPairs:
     """What MATCHED clauses change of some target rows, as matches are found: of each row two changes at most, an error."""
@@ -91,6 +93,13 @@ def inserted(
         if len(own):
             needed = source.select(program.needed("source")).take(pa.array(alone[own]))
             yield change_rows(program, schema, Sides(len(own), None, needed)), alone[own]
+
+
+def by_position(changed: Sequence[pa.Table]) -> pa.Table:
+    """Changed rows of one file in the order of their positions. A few tables that are in order are not copied."""
+    rows = pa.concat_tables(changed)
+    positions = rows.column(ROW).to_numpy()
+    return rows if len(changed) <= _FEW_TABLES and (positions[1:] >= positions[:-1]).all() else rows.sort_by(ROW)
 
 
 def changed_alone(programs: Sequence[ClauseProgram], schema: pa.Schema, target: pa.Table) -> Iterator[pa.Table]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltamerge.budgets import Budgets
 from deltamerge.worker.join.buffers import Buffer, Chunk
-from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted
+from deltamerge.worker.join.changes import ChangedPairs, by_position, changed_alone, inserted
 from deltamerge.worker.join.clauses import change_schema, needed_columns
 from deltamerge.worker.join.matching import Indices
 from deltamerge.worker.join.partitioning import NO_RANGES, Partitioning, hash_tasks, partitioned, payloads, split
@@ -22,7 +22,7 @@ from deltamerge.worker.join.target_keys import TargetKeys, target_keys
 from deltamerge.worker.scan.outcomes import AttemptEnded, KeysRepeated, TooLarge
 from deltamerge.worker.scan.scan import FILE, ROW, FileTask, scan_file
 from deltamerge.worker.scan.source import BIN, POSITION
-from deltamerge.worker.scan.streams import read_stream
+from deltamerge.worker.scan.streams import unpacked_rows
 
 # The task of payloads whose rows are no changed ones, but positions of source rows that a second job writes.
 _POSITIONS = -1
@@ -93,7 +93,7 @@ class HashJoin:
         """Batches of `SHUFFLED` in and out."""
         for batch in batches:
             for task, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
-                yield from self._take(task < 0, read_stream(payload))
+                yield from self._take(task < 0, unpacked_rows(payload))
         rest = self._waiting.take()
         if rest is not None:
             yield from self._match(rest)
@@ -163,7 +163,7 @@ class HashJoin:
         bins, positions = found.column(BIN).to_numpy().astype(np.int64), found.column(POSITION).to_numpy()
         tasks = (bins * _FAR + (positions >> _TOGETHER)) % len(self._spec.write_tasks)
         for task, rows in split(found, np.arange(len(chosen)), tasks):
-            yield from payloads(self._spec.write_tasks[task], _POSITIONS, rows, self._spec.join.budgets.payload_bytes)
+            yield from payloads(self._spec.write_tasks[task], _POSITIONS, rows, self._spec.join.budgets)
 
     def _changed_alone(self) -> Iterator[pa.RecordBatch]:
         """The target rows without a match, as NOT MATCHED BY SOURCE clauses change them."""
@@ -183,7 +183,7 @@ class HashJoin:
 
     def _payloads(self, rows: pa.Table, tasks: Indices) -> Iterator[pa.RecordBatch]:
         for task, part in split(rows, np.arange(len(tasks)), tasks):
-            yield from payloads(self._spec.write_tasks[task], task, part, self._spec.join.budgets.payload_bytes)
+            yield from payloads(self._spec.write_tasks[task], task, part, self._spec.join.budgets)
 
 
 class ChangesByFile:
@@ -198,7 +198,7 @@ class ChangesByFile:
         """Batches of `SHUFFLED` in, changed rows out: inserted ones as they come, then those of each file by position."""
         for batch in batches:
             for task, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
-                rows = read_stream(payload)
+                rows = unpacked_rows(payload)
                 if task == _POSITIONS:
                     self._reported.append(rows)
                 elif rows.column(FILE).null_count:
@@ -208,7 +208,7 @@ class ChangesByFile:
                     for file, part in split(rows, np.arange(rows.num_rows), rows.column(FILE).to_numpy()):
                         self._changed.setdefault(file, []).append(part)
         for file in sorted(self._changed):
-            yield from pa.concat_tables(self._changed.pop(file)).sort_by(ROW).to_batches()
+            yield from by_position(self._changed.pop(file)).to_batches()
 
     def positions(self) -> Iterator[tuple[int, Indices]]:
         """For each bin of the source the positions of rows to be inserted that `changes` did not give, ascending."""

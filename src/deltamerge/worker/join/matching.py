@@ -40,7 +40,9 @@ class MatchCounts:
         if not len(positions):
             return np.zeros(0, np.bool_)
         counts = self._up_to(int(positions[-1]))
-        nth = counts[positions] + np.arange(len(positions)) - np.searchsorted(positions, positions)
+        nth: npt.NDArray[Any] = counts[positions]
+        if not (positions[1:] > positions[:-1]).all():  # a row that comes once has one match more than before
+            nth = nth + np.arange(len(positions)) - np.searchsorted(positions, positions)
         counts[positions] = np.minimum(nth + 1, _MOST_MATCHES)
         self._counts = counts
         return np.asarray(nth < _MOST_MATCHES)

@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.worker.join.buffers import Chunk
 from deltamerge.worker.join.matching import Indices
-from deltamerge.worker.scan.streams import stream_array
+from deltamerge.worker.scan.streams import packed_rows
 from deltamerge.worker.skipping.bloom import hashable, key_hashes
 from deltamerge.worker.skipping.numbers import key_numbers
 
 # A row of what Spark shuffles: the number by which its partitioning finds the task, the task, and rows as an Arrow stream.
 SHUFFLED = pa.schema([("partition", pa.int32()), ("task", pa.int32()), ("rows", pa.binary())])
-_CODEC = "lz4"
 
 
 @dataclass(frozen=True)
@@ -149,11 +148,11 @@ def _sent(spec: Partitioning, table: pa.Table | None) -> Iterator[pa.RecordBatch
         tasks = spec.range_tasks + hash_tasks(_taken(table.select(columns), alone), columns, spec.hash_tasks)
         for task, rows in split(table, alone, tasks):
             number = ~task if spec.of_target else task
-            yield from payloads(spec.partitions[task], number, rows, spec.budgets.payload_bytes)
+            yield from payloads(spec.partitions[task], number, rows, spec.budgets)
     for step in range(int((last - first).max(initial=0))):
         wide = np.flatnonzero(last - first > step)
         for task, rows in split(table, wide, first[wide] + step):
-            yield from payloads(spec.partitions[task], task, rows, spec.budgets.payload_bytes)
+            yield from payloads(spec.partitions[task], task, rows, spec.budgets)
 
 
 def hash_tasks(table: pa.Table, columns: Sequence[str], count: int) -> Indices:
@@ -191,10 +190,13 @@ def _taken(table: pa.Table, rows: Indices) -> pa.Table:
     return table.combine_chunks().take(pa.array(rows))
 
 
-def payloads(partition: int, task: int, rows: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
-    """Rows as batches of `SHUFFLED`, in pieces of about `size` bytes."""
-    step = max(1, rows.num_rows * size // max(1, rows.nbytes))
+def payloads(partition: int, task: int, rows: pa.Table, budgets: Budgets) -> Iterator[pa.RecordBatch]:
+    """Rows as batches of `SHUFFLED`, in pieces of about `payload_bytes`."""
+    step = max(1, rows.num_rows * budgets.payload_bytes // max(1, rows.nbytes))
     for start in range(0, rows.num_rows, step):
-        packed = stream_array(rows.slice(start, step), _CODEC)
-        columns = [pa.array([partition], pa.int32()), pa.array([task], pa.int32()), packed]
+        columns = [
+            pa.array([partition], pa.int32()),
+            pa.array([task], pa.int32()),
+            packed_rows(rows.slice(start, step), budgets.narrow_rows),
+        ]
         yield pa.RecordBatch.from_arrays(columns, schema=SHUFFLED)

@@ -14,14 +14,14 @@ import pyarrow as pa
 from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.protocol.values.widths import least_width
 from deltamerge.worker.join.buffers import Buffer, Chunk
-from deltamerge.worker.join.changes import ChangedPairs, changed_alone, inserted
+from deltamerge.worker.join.changes import ChangedPairs, by_position, changed_alone, inserted
 from deltamerge.worker.join.clauses import ClauseProgram, change_schema, needed_columns
 from deltamerge.worker.join.matching import Indices, Matches, matches_of
 from deltamerge.worker.join.partitioning import KeyRanges
 from deltamerge.worker.scan.outcomes import AttemptEnded, TooLarge
 from deltamerge.worker.scan.scan import KEY_ID, ROW, FileTask, ScanSpec, scan_file
 from deltamerge.worker.scan.source import BIN, POSITION
-from deltamerge.worker.scan.streams import read_stream
+from deltamerge.worker.scan.streams import unpacked_rows
 from deltamerge.worker.skipping.keys import ExactFilter, build_filter
 
 SourceKeys = tuple[ExactFilter, pa.Array]
@@ -90,7 +90,7 @@ class RangeJoin:
             for task, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
                 self._start(task)
                 if payload.is_valid:
-                    yield from self._take(read_stream(payload))
+                    yield from self._take(unpacked_rows(payload))
         yield from self._finish()
 
     def positions(self) -> Iterator[tuple[int, Indices]]:
@@ -118,8 +118,7 @@ class RangeJoin:
             changed = self._changed.pop(file)
             changed += self._changed_alone(file)
             if changed:
-                rows = pa.concat_tables(changed)
-                yield from (rows.sort_by(ROW) if len(changed) > 1 else rows).to_batches()
+                yield from by_position(changed).to_batches()
 
     def _match(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         spec, source = self._spec, rows.combine_chunks()
@@ -161,7 +160,9 @@ class RangeJoin:
         """
         if not self._own:
             return alone
-        ranges = self._spec.ranges
+        ranges, partitions = self._spec.ranges, self._spec.ranges.partitions
+        asked = {self._spec.key, *(name for _, name in self._spec.pairs), *(partitions.columns if partitions else ())}
+        source = source.select(sorted(asked))  # no more is copied for the rows that are taken
         first, last = ranges.tasks_of(source.take(pa.array(alone)), self._spec.key)
         decided = first == self._task
         alone, last = alone[decided], last[decided]

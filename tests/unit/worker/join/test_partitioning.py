@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deltamerge.budgets import Budgets
 from deltamerge.worker.join.partitioning import SHUFFLED, KeyRanges, Partitioning, Partitions, partitioned
-from deltamerge.worker.scan.streams import read_stream
+from deltamerge.worker.scan.streams import unpacked_rows
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 WHOLE = st.one_of(st.integers(-20, 20), st.sampled_from([LEAST, GREATEST, LEAST + 1, GREATEST - 1]))
@@ -35,7 +35,7 @@ def sent(spec: Partitioning, parts: list[pa.Table]) -> dict[int, list[tuple[int 
         assert batch.schema == SHUFFLED
         for number, task, payload in zip(*(batch.column(i) for i in range(3)), strict=True):
             assert number.as_py() == spec.partitions[task.as_py()]
-            rows = read_stream(payload)
+            rows = unpacked_rows(payload)
             found.setdefault(task.as_py(), []).extend(zip(rows["k"].to_pylist(), rows["at"].to_pylist(), strict=True))
     return found
 
