@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -71,34 +72,34 @@ def alike_leaves(first: str, count: int, lines: pa.Buffer, wanted: Mapping[Path,
         return None
 
 
-def _fields_of(text: str) -> list[_Field]:
+@lru_cache(maxsize=8)  # a merge asks for some columns' statistics after the other
+def _fields_of(text: str) -> tuple[_Field, ...]:
     """The fields of a text; none when they are not what its commas cut it into."""
     try:
         value = json_value(text)
     except ValueError:
-        return []
+        return ()
     if not isinstance(value, dict) or not value:
-        return []
-    fields = list(_fields(value, ()))
+        return ()
+    fields = tuple(_fields(value, ()))
     pieces = text.split(",")
     as_cut = len(fields) == len(pieces) and all(
         piece.startswith(field.before) and piece.endswith(field.behind) for field, piece in zip(fields, pieces, strict=True)
     )
     braces = sum(text.count(brace) for brace in "{}")
     plain = not any(_STRUCTURAL.intersection(name) for field in fields for name in field.path)
-    return fields if as_cut and plain and braces == sum(field.braces for field in fields) else []
+    return fields if as_cut and plain and braces == sum(field.braces for field in fields) else ()
 
 
-def _fields(value: Mapping[str, Any], path: Path) -> Iterator[_Field]:
-    """The fields of an object, with its braces."""
-    inner: list[_Field] = []
-    for name, item in value.items():
-        key, at = f"{_quoted(name)}:", (*path, name)
-        of_item = list(_fields(item, at)) if isinstance(item, dict) and item else [_Field(at, "")]
-        inner += [replace(of_item[0], before=key + of_item[0].before), *of_item[1:]]
-    inner[0] = replace(inner[0], before="{" + inner[0].before)
-    inner[-1] = replace(inner[-1], behind=inner[-1].behind + "}")
-    yield from inner
+def _fields(value: Mapping[str, Any], path: Path, before: str = "", behind: str = "") -> Iterator[_Field]:
+    """The fields of an object, with its braces, and with what stands `before` and `behind` it."""
+    for number, (name, item) in enumerate(value.items(), 1):
+        ahead = f"{_quoted(name)}:" if number > 1 else f"{before}{{{_quoted(name)}:"
+        after = "" if number < len(value) else "}" + behind
+        if isinstance(item, dict) and item:
+            yield from _fields(item, (*path, name), ahead, after)
+        else:
+            yield _Field((*path, name), ahead, after)
 
 
 def _quoted(name: str) -> str:

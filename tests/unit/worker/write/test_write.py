@@ -12,6 +12,7 @@ from typing import Any
 
 import deltalake
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -319,6 +320,28 @@ def test_dictionaries_are_for_columns_that_repeat_their_values() -> None:
     )
     assert dictionary_columns(table) == ["few", "nothing", "s.few", "l.list.element", "m.key_value.key"]
     assert dictionary_columns(table.slice(0, 0)) == []
+
+
+def test_columns_of_many_rows_have_dictionaries_where_half_of_the_first_rows_repeat_others() -> None:
+    rows, random = 20_000, np.random.default_rng(1)
+    unique = np.arange(rows)
+    paying = {
+        "runs": unique // 2,
+        "runs, then none": np.where(unique < 6_000, unique // 4, unique),
+        "a cycle": unique % 4_000,
+        "a cycle of runs": unique // 2 % 1_500,
+        "random": random.integers(0, 4_000, rows),
+        "mostly nulls": pa.array([None if n % 3 else n for n in range(rows)]),
+        "texts": pa.array([f"text {n % 1_000}" for n in range(rows)]),
+    }
+    others = {
+        "unique": unique,
+        "random numbers": random.integers(0, 50_000, rows),
+        "random fractions": random.random(rows),
+        "unique texts": pa.array([f"text {n}" for n in range(rows)]),
+        "some nulls": pa.array([n if n % 3 else None for n in range(rows)]),
+    }
+    assert dictionary_columns(pa.table({**paying, **others})) == list(paying)
 
 
 def test_the_chosen_columns_are_those_with_dictionary_pages(tmp_path: Path) -> None:
