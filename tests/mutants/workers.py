@@ -228,9 +228,23 @@ WORKERS = (
     Break(
         "rows that match twice in a chunk are counted once",
         "worker/join/matching.py",
-        "(positions[1:] > positions[:-1]).all()",
-        "(positions[1:] >= positions[:-1]).all()",
+        "(positions[1:] == positions[:-1]).any()",
+        "(positions[1:] < positions[:-1]).any()",
         "worker/join/test_matching.py",
+    ),
+    Break(
+        "columns with runs have no dictionary",
+        "worker/parquet/encode.py",
+        " or not _mostly_differ(values.slice(0, _FEW)):",
+        ":",
+        "worker/write/test_write.py",
+    ),
+    Break(
+        "columns whose values come again later have no dictionary",
+        "worker/parquet/encode.py",
+        "return _mostly_differ(values.take(pa.array(np.arange(0, len(values), step))))",
+        "return True",
+        "worker/write/test_write.py",
     ),
     Break(
         "unmatched rows are lost",

@@ -41,7 +41,7 @@ class MatchCounts:
             return np.zeros(0, np.bool_)
         counts = self._up_to(int(positions[-1]))
         nth: npt.NDArray[Any] = counts[positions]
-        if not (positions[1:] > positions[:-1]).all():  # a row that comes once has one match more than before
+        if (positions[1:] == positions[:-1]).any():  # else each match is the next one of its row
             nth = nth + np.arange(len(positions)) - np.searchsorted(positions, positions)
         counts[positions] = np.minimum(nth + 1, _MOST_MATCHES)
         self._counts = counts

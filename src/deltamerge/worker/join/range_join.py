@@ -160,9 +160,8 @@ class RangeJoin:
         """
         if not self._own:
             return alone
-        ranges, partitions = self._spec.ranges, self._spec.ranges.partitions
-        asked = {self._spec.key, *(name for _, name in self._spec.pairs), *(partitions.columns if partitions else ())}
-        source = source.select(sorted(asked))  # no more is copied for the rows that are taken
+        ranges = self._spec.ranges
+        source = source.select(sorted({name for _, name in self._spec.pairs}))  # those of the ranges are among them
         first, last = ranges.tasks_of(source.take(pa.array(alone)), self._spec.key)
         decided = first == self._task
         alone, last = alone[decided], last[decided]

@@ -126,10 +126,13 @@ def _paying(path: str, values: pa.Array) -> list[str]:
 def _rarely_repeats(values: pa.Array) -> bool:
     """Whether hardly any values are alike, neither neighbours nor ones from all over: to count all takes ten times as long."""
     step = len(values) // _FEW
-    if step < 2:
+    if step < 2 or not _mostly_differ(values.slice(0, _FEW)):
         return False
-    spread = values.take(pa.array(np.arange(0, len(values), step)))
-    return all(_distinct(few) > _MOSTLY * len(few) for few in (values.slice(0, _FEW), spread))
+    return _mostly_differ(values.take(pa.array(np.arange(0, len(values), step))))
+
+
+def _mostly_differ(values: pa.Array) -> bool:
+    return _distinct(values) > _MOSTLY * len(values)
 
 
 def _distinct(values: pa.Array) -> int:

@@ -25,8 +25,8 @@ def read_stream(payload: Any) -> pa.Table:
 
 
 def packed_rows(table: pa.Table, narrow_rows: int) -> pa.Array:
-    """A binary array of one value, from which `unpacked_rows` makes the table again. From `narrow_rows` rows on whole numbers are
-    first made as narrow as their values allow: LZ4 then has less to do.
+    """A binary array of one value, from which `unpacked_rows` makes the table again. From `narrow_rows` rows on columns of whole
+    numbers are first made as narrow as their values allow: LZ4 then has less to do.
     """
     data = _written(_narrowed(table) if table.num_rows >= narrow_rows else table, _CODEC)
     return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, data.size], np.int32)), data])
