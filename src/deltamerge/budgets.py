@@ -36,9 +36,10 @@ class Budgets:
     condition_bytes: int = 4 << 30  # of files in which a condition looks for rows, maybe more than the driver takes
     changed_bytes: int = 96 * _MB  # of changed rows, and of what Spark is handed to evaluate: a driver of 1 GB takes 107
     driver_match_bytes: int = 64 * _MB  # of files that the driver reads to match them; above it tasks do
-    driver_write_bytes: int = 48 * _MB  # of files that the driver reads to write them again; above it tasks do
-    local_times: int = 8  # as many where Spark has no machine but the driver's, and rows are marked: a job takes no less
-    driver_total_bytes: int = 96 * _MB  # of these files and the changed rows together
+    driver_write_bytes: int = 64 * _MB  # of files that the driver reads to write them again; above it tasks do
+    local_write_times: int = 2  # as many where Spark has no machine but the driver's: tasks would use the same cores
+    local_mark_times: int = 4  # and as many of these where rows are marked
+    driver_compact_bytes: int = 96 * _MB  # of files that the driver puts together, or takes statistics of; above it tasks do
     open_bytes: int = 64 * _KB  # opening a file on a disk costs as much as reading so much
     request_bytes: int = _MB  # and in an object store
     driver_threads: int = 4

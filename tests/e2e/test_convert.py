@@ -43,7 +43,7 @@ def told(spark: SparkSession, path: Path) -> tuple[str, Mapping[str, Any], Mappi
 @pytest.mark.parametrize("by_workers", [False, True])
 def test_a_folder(spark: SparkSession, tmp_path: Path, limit: Callable[..., None], by_workers: bool) -> None:
     if by_workers:
-        limit(driver_total_bytes=0)
+        limit(driver_compact_bytes=0)
     path = tmp_path / "t"
     texts = "string(id) s", "if(id = 5, double('NaN'), id / 3) d", "timestamp_millis(id * 1000) t", "array(id) a"
     rows = spark.range(6).selectExpr("cast(id as short) n", *texts)

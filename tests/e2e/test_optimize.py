@@ -39,7 +39,7 @@ def names(table: DeltaTable) -> list[str]:
 def where(request: pytest.FixtureRequest, limit: Callable[..., None]) -> str:
     """Where files are written."""
     if request.param == "by a job":
-        limit(driver_total_bytes=0)
+        limit(driver_compact_bytes=0)
     return str(request.param)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from deltamerge.errors import DeltaMergeError
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import content, make
@@ -56,8 +57,36 @@ def test_kept_columns_of_marked_rows_are_read_here_where_spark_has_one_machine(
 ) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=4, vectors=True)
     size = sum(file.stat().st_size for file in (tmp_path / "t").glob("*.parquet"))
-    limit(driver_write_bytes=size // 4, local_times=times)
+    limit(driver_write_bytes=size // 4, local_mark_times=times)
     before = jobs_of(spark)
     table.update("t.k % 10 = 3", {"w0": "'new'"})
     assert jobs_of(spark) - before == (0 if times == 8 else 1)
     assert sum(row[1] == "new" for row in content(spark, tmp_path / "t")) == 40
+
+
+@pytest.mark.parametrize("vectors", [False, True], ids=["copied", "vectors"])
+@pytest.mark.parametrize("case", ["here", "files that tasks write", "larger than its files", "gone"])
+def test_a_source_as_large_as_the_table_is_merged_here(
+    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], case: str, vectors: bool
+) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=4, vectors=vectors)
+    changes = [(k, *("new" * 300 for _ in range(5))) for k in range(100, 500)]
+    spark.createDataFrame(changes, SCHEMA).coalesce(1).write.parquet(str(tmp_path / "s"))
+    source = spark.read.parquet(str(tmp_path / "s"))
+    (file,) = (tmp_path / "s").glob("*.parquet")
+    assert 20 * file.stat().st_size < 400 * 5 * 900  # of each column one value is in the file
+    limits = {"files that tasks write": {"driver_write_bytes": -1}, "larger than its files": {"collected_bytes": 400 * 5 * 800}}
+    limit(trusted_estimate_bytes=0, deferred_share=0, **limits.get(case, {}))
+    merge = table.merge(source.alias("s"), "t.k = s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    is_here = case != "files that tasks write"
+    assert ("source: its Parquet files are read in the driver" in merge.explain()) is is_here
+    if case == "gone":
+        file.unlink()
+        with pytest.raises(DeltaMergeError):
+            merge.run()
+        assert len(content(spark, tmp_path / "t")) == 400
+        return
+    before = jobs_of(spark)
+    found = merge.run()
+    assert (jobs_of(spark) == before, found.strategy) == ((True, "broadcast") if case == "here" else (False, "range_exchange"))
+    assert content(spark, tmp_path / "t") == sorted([*ROWS[:100], *changes])

@@ -28,7 +28,7 @@ LIMITS = {"spark.driver.maxResultSize": "100m", "spark.driver.memory": "1g"}
 # What a share of the size meets a share of.
 SCALED = (
     *("trusted_estimate_bytes", "collected_bytes", "match_rows", "match_bytes", "early_bytes", "changed_bytes"),
-    *("driver_match_bytes", "driver_write_bytes", "driver_total_bytes", "source_read_bytes"),
+    *("driver_match_bytes", "driver_write_bytes", "driver_compact_bytes", "source_read_bytes"),
 )
 WIDE = 4_000  # bytes of a text
 _RANDOM = np.random.default_rng(7)

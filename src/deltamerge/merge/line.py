@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from deltamerge.budgets import Budgets, current_budgets
+from deltamerge.budgets import Budgets
 from deltamerge.errors import DeltaMergeError, SourceLostError
 from deltamerge.log.commit.unread import check_unread
 from deltamerge.log.replay.snapshot import Snapshot
@@ -30,13 +30,13 @@ from deltamerge.merge.resolve.resolve import resolve
 from deltamerge.merge.resolve.skip_unchanged import without_unchanged
 from deltamerge.merge.settings import (
     SETTINGS,
+    budgets_of,
     check_names,
     forget_transaction,
     retries_of,
     rewrite_share_of,
     strategy_of,
     with_transaction,
-    within_settings,
 )
 from deltamerge.merge.statement.clauses import MergeSpec, TxnId
 from deltamerge.merge.tries import Tries, first_tries
@@ -93,7 +93,7 @@ def merge(
         check_sizes(spark)
         shows_progress(spark)
         started, spec = time.perf_counter(), with_transaction(spark, spec)
-        budgets = within_settings(spark, current_budgets())
+        budgets = budgets_of(spark)
         spec = spec if source is not None else _with_reading(spec, table)
         given, rereads, tries = source, None, first_tries(retries_of(spark, spec), budgets)
         logical: LogicalPlan | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from deltamerge.budgets import current_budgets
 from deltamerge.display.shown import Explanation
 from deltamerge.log.replay.table import DeltaLog
 from deltamerge.merge.commit import CommittedMerge, commit_merge
@@ -14,7 +13,7 @@ from deltamerge.merge.line import Timing, merge, planned, prospect_of
 from deltamerge.merge.plan.explain import explain
 from deltamerge.merge.preview import SAMPLE_ROWS, MergePreview, nothing_to_preview, preview
 from deltamerge.merge.report import MergeReport, merged_before, report
-from deltamerge.merge.settings import SETTINGS, check_names
+from deltamerge.merge.settings import SETTINGS, budgets_of, check_names
 from deltamerge.merge.statement.clauses import MergeSpec
 from deltamerge.progress.operation import begin
 from deltamerge.progress.reporters import Reported
@@ -58,7 +57,7 @@ def explained(spark: Session, table: DeltaLog, spec: MergeSpec) -> Explanation:
     with known_settings(spark, SETTINGS):
         check_names(own_settings())
         logical = planned(spark, table.snapshot(), spec)
-        prospect = prospect_of(logical, current_budgets())
+        prospect = prospect_of(logical, budgets_of(spark))
         return explain(prospect.logical, prospect.plan, prospect.files)
 
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from deltamerge.budgets import Budgets
+from deltamerge.budgets import Budgets, current_budgets
 from deltamerge.disk import SYNC
 from deltamerge.errors import InvalidArgumentError
 from deltamerge.log.replay.snapshot import Snapshot
@@ -28,6 +28,7 @@ from deltamerge.spark.session.settings import (
     RESERVED_WORDS,
     TIME_ZONE,
     flag,
+    runs_locally,
     setting,
 )
 from deltamerge.spark.source.inspect import READ_SETTINGS
@@ -124,11 +125,14 @@ def rewrite_share_of(spark: Session, snapshot: Snapshot, statement: str = "MERGE
     raise InvalidArgumentError("DELTAMERGE_INVALID_SHARE", message, hint="A number from 0 (always rewrite) to 1 (never).")
 
 
-def within_settings(spark: Session, budgets: Budgets) -> Budgets:
-    """The budgets with what the session forbids."""
+def budgets_of(spark: Session) -> Budgets:
+    """The limits of a session's merges: the current ones, with what its settings forbid, and for the machines that it has."""
+    budgets = current_budgets()
     splices = _is_true(spark, SPLICE, "DELTAMERGE_INVALID_SPLICE")
     joins = _is_true(spark, JOIN_VECTORS, "DELTAMERGE_INVALID_JOIN_VECTORS")
-    return replace(budgets, splices=budgets.splices and splices, joins_vectors=budgets.joins_vectors and joins)
+    written = budgets.driver_write_bytes * (budgets.local_write_times if runs_locally(spark) else 1)
+    splices, joins = budgets.splices and splices, budgets.joins_vectors and joins
+    return replace(budgets, splices=splices, joins_vectors=joins, driver_write_bytes=written)
 
 
 def _is_true(spark: Session, name: str, condition: str) -> bool:

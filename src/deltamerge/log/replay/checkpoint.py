@@ -321,9 +321,9 @@ def _gathered(chunks: Sequence[FileChunk]) -> list[FileChunk]:
         files = pa.table([*rows.columns, parsed], names=[*rows.column_names, "stats_parsed"])
     else:
         files = pa.concat_tables([chunk.chosen(None) for chunk in chunks] or [FILE_SCHEMA.empty_table()])
-    gathered = list(_in_chunks(files, _lengths([len(chunk) for chunk in chunks])))
+    gathered = _with_stored(list(_in_chunks(files, _lengths([len(chunk) for chunk in chunks]))), chunks)
     if _distinct(gathered):
-        return _with_stored(gathered, chunks)
+        return gathered
     files = last_of_each(files)
     return list(_in_chunks(files, [files.num_rows]))
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from deltamerge.merge.execute.work import Work
-from deltamerge.merge.plan.choose import hashed_keys
 from deltamerge.merge.plan.conditions import KeyPair
 from deltamerge.merge.plan.exchange import field_type
+from deltamerge.merge.plan.logical import hashed_keys
 from deltamerge.merge.plan.prune import converted
 from deltamerge.protocol.schema.types import arrow_type
 from deltamerge.spark.source.facts import bounds_in

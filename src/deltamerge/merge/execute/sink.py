@@ -67,7 +67,7 @@ def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Se
         parts = _by_partition(spec, found, sizes)
         pieces = _together([piece for piece, _ in parts], [(size,) for _, size in parts], (budgets.small_files_bytes,))
     most = _most_bytes(spark, spec, found)
-    if sum(reads) <= most and min(sum(reads), budgets.driver_write_bytes) + changes.nbytes <= budgets.driver_total_bytes:
+    if sum(reads) <= most and changes.nbytes <= budgets.changed_bytes:
         advance, threaded = advancing(), _threaded(spec, len(pieces))
 
         def applied(piece: pa.Table, number: int) -> list[pa.RecordBatch]:
@@ -104,7 +104,7 @@ def _most_bytes(spark: Session, spec: ChangeSpec, found: Sequence[Piece]) -> int
     budgets = spec.write.budgets
     if not spec.rewrite_share or any(file is not None and _is_rewritten(spec, file, rows) for file, rows in found):
         return budgets.driver_write_bytes
-    return budgets.driver_write_bytes * (budgets.local_times if runs_locally(spark) else 1)
+    return budgets.driver_write_bytes * (budgets.local_mark_times if runs_locally(spark) else 1)
 
 
 def _is_rewritten(spec: ChangeSpec, file: int, changes: pa.Table) -> bool:

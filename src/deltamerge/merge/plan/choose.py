@@ -5,15 +5,15 @@ Pure: no Spark, no file, no callback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from deltamerge.budgets import Budgets
 from deltamerge.log.commit.clustering import clustering_columns
-from deltamerge.merge.plan.exchange import Layout, Layouts, field_type, is_ranged
-from deltamerge.merge.plan.logical import LogicalPlan, Strategy
+from deltamerge.merge.plan.exchange import POSITION_BYTES, Layout, Layouts, field_type, is_ranged
+from deltamerge.merge.plan.logical import LogicalPlan, Strategy, hashed_keys
 from deltamerge.merge.plan.physical import (
     Attempt,
     Broadcast,
@@ -24,11 +24,12 @@ from deltamerge.merge.plan.physical import (
     RemoveFiles,
     RowFilter,
     SparkJoin,
+    sized,
 )
 from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.merge.statement.clauses import Action, ClauseKind
 from deltamerge.protocol.schema.char_varchar import char_varchars
-from deltamerge.protocol.schema.types import PrimitiveType, arrow_schema, arrow_type
+from deltamerge.protocol.schema.types import arrow_schema, arrow_type
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.protocol.values.widths import row_width, unpacked_width
 from deltamerge.spark.source.evaluate import Reading, ReadingStep
@@ -36,7 +37,6 @@ from deltamerge.spark.source.facts import Evaluation, SourceFacts
 from deltamerge.spark.source.inspect import is_overestimated
 from deltamerge.spark.stages.target import null_free
 from deltamerge.worker.join.clauses import ClauseProgram, asked_columns, needed_columns
-from deltamerge.worker.skipping.bloom import hashable
 
 _WHOLE_ROWS = "constraints and generated columns are evaluated over whole rows"
 _OTHER_TYPE = "Arrow does not carry a type of the source"
@@ -62,7 +62,8 @@ def choose(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> PhysicalPlan
         sent = _exchanges(logical, Facts(source.deferred(), files), budgets, layouts)[0] if source.files else ()
         # The partitions of a materialized source are known: fewer files are read, and concurrent merges into others do not fail.
         known = replace(source, bounds=None) if logical.resolved.snapshot.partition_columns else source
-        readings = choose_readings(known, budgets, large_source(files, budgets), logical.rereads, sent)
+        in_driver = bool(sent) and _suits_driver(logical, facts, budgets)
+        readings = choose_readings(known, budgets, large_source(files, budgets), logical.rereads, sent, in_driver)
         source = source.deferred() if readings[0].reading is Reading.DEFER else replace(source, files=(), bounds=None)
     exchanges, rejected = _exchanges(logical, Facts(source, files), budgets, layouts)
     broadcasts = _broadcasts(logical, Facts(source, files), budgets, bool(exchanges))
@@ -81,36 +82,51 @@ def large_source(files: FileFacts, budgets: Budgets) -> int:
     return int(files.funnel[1].bytes * budgets.deferred_share)
 
 
+def _suits_driver(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> bool:
+    """Whether the driver takes the source, all changed rows, and all files: the jobs of an exchange take longer."""
+    source, rows = facts.source.deferred(), facts.source.rows or 0
+    changed = max(source.bytes or 0, rows * row_width(arrow_schema(logical.resolved.schema))) + rows * POSITION_BYTES
+    fits = (source.bytes or 0) <= budgets.collected_bytes and rows <= budgets.match_rows
+    fits = fits and changed <= budgets.changed_bytes and facts.files.bytes <= budgets.driver_write_bytes
+    return fits and not isinstance(_broadcasts(logical, facts, budgets, exchanged=True), str)
+
+
 def choose_readings(
-    source: SourceFacts, budgets: Budgets, large: int = 0, rereads: str | None = None, sent: Sequence[Exchange] = ()
+    source: SourceFacts,
+    budgets: Budgets,
+    large: int = 0,
+    rereads: str | None = None,
+    sent: Sequence[Exchange] = (),
+    in_driver: bool = False,
 ) -> tuple[ReadingStep, ...]:
     """The ways to evaluate a source, best first. One of a `large` number of bytes may be read while it is merged, unless its rows
-    are looked at more than once, which `rereads` gives the reason for; `sent` are the exchanges that would then be possible.
+    are looked at more than once, for a reason that `rereads` gives; `sent` are the exchanges that would then be possible, unless
+    the merge is done sooner `in_driver`.
     """
     estimate, limit = source.estimate, budgets.collected_bytes
     if not source.fits_arrow:
         return (ReadingStep(Reading.CHECKPOINT_IN_SPARK, _OTHER_TYPE),)
     size = source.bytes or 0
-    files = [ReadingStep(Reading.READ_FILES, f"they have {_size(size)}")]
+    files = [ReadingStep(Reading.READ_FILES, f"they have {sized(size)}")]
     files = files if source.files and source.are_visible and size <= limit else []
     if estimate is not None and estimate <= budgets.trusted_estimate_bytes:
-        collected = ReadingStep(Reading.COLLECT, f"Spark estimates it at {_size(estimate)}")
+        collected = ReadingStep(Reading.COLLECT, f"Spark estimates it at {sized(estimate)}")
         return (*files, collected, ReadingStep(Reading.CHECKPOINT_AND_COUNT, "spark.driver.maxResultSize may not allow its rows"))
     is_large = estimate is not None and estimate >= large
     is_overestimate = estimate is not None and is_overestimated(estimate, budgets)
     if source.is_repeatable and source.files:
         if is_large and size > limit:
-            return (ReadingStep(Reading.DEFER, f"it has {_size(size)}, more than is collected, and is large beside the table"),)
+            return (ReadingStep(Reading.DEFER, f"it has {sized(size)}, more than is collected, and is large beside the table"),)
         if is_large and size > budgets.trusted_estimate_bytes and sent:
-            return (ReadingStep(Reading.DEFER, "it is large beside the table, and its rows are sent to where they are written"),)
+            defer = ReadingStep(Reading.DEFER, "it is large beside the table, and its rows are sent to where they are written")
+            return (*files, defer) if in_driver else (defer,)
         if size > limit and source.bounds is not None and sent and sent[0].strategy is Strategy.RANGE_EXCHANGE:
-            return (
-                ReadingStep(Reading.DEFER, "its footers tell the bounds of its keys, and its rows go straight to their files"),
-            )
+            reason = "its footers tell the bounds of its keys, and its rows go straight to their files"
+            return (ReadingStep(Reading.DEFER, reason),)
     is_countable = source.has_known_widths and not is_overestimate
     if source.is_repeatable and (is_large or is_countable):
         count = Reading.COUNT_OR_DEFER if is_large else Reading.COUNT
-        files += [ReadingStep(count, f"Spark's estimate of {_size(estimate or 0)} may be too high")]
+        files += [ReadingStep(count, f"Spark's estimate of {sized(estimate or 0)} may be too high")]
     if rereads:
         reason = rereads
     elif estimate is None:
@@ -137,7 +153,7 @@ def _broadcasts(logical: LogicalPlan, facts: Facts, budgets: Budgets, exchanged:
     by_condition = logical.target_condition is not None and logical.by_source is None
     if by_condition and source.evaluation is Evaluation.COLLECTED and source.rows == 1:
         if files.bytes > budgets.condition_bytes:
-            return f"the files have {_size(files.bytes)}, in which the condition may be true for more rows than the driver takes"
+            return f"the files have {sized(files.bytes)}, in which the condition may be true for more rows than the driver takes"
         return (Broadcast("Arrow evaluates the search condition, which is about the target alone, and the source has one row"),)
     if not logical.pairs:
         return "the search condition has no equality of a source column and a target column"
@@ -147,11 +163,11 @@ def _broadcasts(logical: LogicalPlan, facts: Facts, budgets: Budgets, exchanged:
         return "the source is read while it is merged"
     if source.evaluation is Evaluation.MATERIALIZED:
         if (source.bytes or 0) <= budgets.collected_bytes:
-            return f"the source has {_size(source.bytes or 0)}, and spark.driver.maxResultSize does not allow its rows"
-        return f"the source has {_size(source.bytes or 0)}, and at most {_size(budgets.collected_bytes)} are collected"
+            return f"the source has {sized(source.bytes or 0)}, and spark.driver.maxResultSize does not allow its rows"
+        return f"the source has {sized(source.bytes or 0)}, and at most {sized(budgets.collected_bytes)} are collected"
     if source.evaluation is Evaluation.COLLECTED and files.lookup is None:
         return "equal keys can't be told by numbers of 64 bits"
-    reason = f"the source is collected if it has at most {_size(budgets.collected_bytes)}"
+    reason = f"the source is collected if it has at most {sized(budgets.collected_bytes)}"
     if source.evaluation is Evaluation.COLLECTED:
         reason = f"the source is collected, {source.rows:,} rows"
     elif source.estimate is not None and source.estimate <= budgets.trusted_estimate_bytes:
@@ -197,7 +213,7 @@ def _early_columns(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> tupl
         return "a column is written otherwise than it is read"
     width = unpacked_width(facts.files.bytes // max(1, facts.files.rows), len(names))
     size = (facts.source.rows or 0) * width
-    return kept if size <= budgets.early_bytes else f"it may take {_size(size)}"
+    return kept if size <= budgets.early_bytes else f"it may take {sized(size)}"
 
 
 def _exchanges(
@@ -346,7 +362,7 @@ def _too_wide(logical: LogicalPlan, facts: Facts, layout: Layout, exchange: Exch
     total = most * max(sent, size // max(1, rows))
     if total <= budgets.exchange_task_rows_bytes:
         return None
-    return f"the rows that change in a task's files may take {_size(total)}"
+    return f"the rows that change in a task's files may take {sized(total)}"
 
 
 def _with_fallbacks(exchange: Exchange, layouts: Layouts, source: SourceFacts) -> tuple[Exchange, ...]:
@@ -364,9 +380,8 @@ def _with_fallbacks(exchange: Exchange, layouts: Layouts, source: SourceFacts) -
     if exchange.key_only and fits:
         attempts = [replace(exchange, reader=Reader.WORKERS)]
     reason = "a source row may match several target rows" if exchange.update_as_delete_insert and attempts else exchange.reason
-    attempts += (
-        [replace(by_spark, reader=Reader.WORKERS, reason=reason)] if not attempts or exchange.update_as_delete_insert else []
-    )
+    if not attempts or exchange.update_as_delete_insert:
+        attempts.append(replace(by_spark, reader=Reader.WORKERS, reason=reason))
     by_spark = replace(by_spark, reason="workers may not read a file of the source as Spark does")
     return tuple(attempts) if source.is_read_unevaluated else (*attempts, by_spark)
 
@@ -383,18 +398,3 @@ def _last(logical: LogicalPlan, facts: Facts, budgets: Budgets, before: Sequence
     is_known = source.evaluation is Evaluation.MATERIALIZED and 0 < rows <= budgets.bloom_keys and any(hashed_keys(logical))
     is_worth_it = is_known and files.count and files.rows >= budgets.bloom_rows_per_key * rows
     return SparkJoin(reason, RowFilter.BLOOM if is_worth_it else RowFilter.NONE)
-
-
-def hashed_keys(logical: LogicalPlan) -> Iterable[bool]:
-    """Which of the keys can be in a Bloom filter: those whose equal values are equal integers."""
-    types = (logical.resolved.scope.target.find(pair.target, case_sensitive=True) for pair in logical.keys)
-    return [found is not None and isinstance(found.type, PrimitiveType) and hashable(arrow_type(found.type)) for found in types]
-
-
-def _size(count: int) -> str:
-    """Bytes in words."""
-    for unit in ("B", "KB", "MB"):
-        if count < 1 << 10:
-            return f"{count} {unit}"
-        count >>= 10
-    return f"{count} GB"

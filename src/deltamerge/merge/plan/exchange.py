@@ -30,7 +30,7 @@ from deltamerge.worker.skipping.numbers import key_numbers
 _RANGED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 _TELLING = ("string", "byte", "short", "integer", "long", "date", "boolean")
 _MOST_CODES = 1 << 62
-_POSITION_BYTES = row_width(pa.schema(POSITION_FIELDS))
+POSITION_BYTES = row_width(pa.schema(POSITION_FIELDS))
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -95,7 +95,7 @@ class Layouts:
         size = source.bytes or 0
         if sent and source.rows:
             columns = arrow_schema(self.logical.resolved.scope.source.select(list(sent)))
-            size = min(size, source.rows * (row_width(columns) + _POSITION_BYTES))
+            size = min(size, source.rows * (row_width(columns) + POSITION_BYTES))
         wanted = max(size // self.budgets.hash_source_bytes, self._key_bytes // self.budgets.hash_key_bytes)
         return max(self.budgets.hash_least_tasks, min(wanted, self.budgets.exchange_tasks))
 
@@ -110,7 +110,7 @@ class Layouts:
         """About the bytes of the keys and positions of the table's rows."""
         schema = self.logical.resolved.scope.target
         types = [arrow_type(field_type(schema, pair.target)) for pair in self.logical.pairs]
-        each: int = _POSITION_BYTES + sum(map(width, types))
+        each: int = POSITION_BYTES + sum(map(width, types))
         return self.files.rows * each
 
 

@@ -25,10 +25,12 @@ from deltamerge.merge.plan.program import Program, compile_clauses
 from deltamerge.merge.resolve.resolve import ResolvedClause, ResolvedMerge
 from deltamerge.merge.resolve.scope import conjuncts
 from deltamerge.merge.statement.clauses import Action, ClauseKind
+from deltamerge.protocol.schema.types import PrimitiveType, arrow_type
 from deltamerge.protocol.table.features import named_features
 from deltamerge.protocol.values.condition import Condition, names_in
 from deltamerge.protocol.values.predicate import ALWAYS, Predicate
 from deltamerge.spark.expressions.expression import Expression
+from deltamerge.worker.skipping.bloom import hashable
 
 REWRITE_SHARE = 0.5
 
@@ -244,3 +246,9 @@ def _source_columns(resolved: ResolvedMerge) -> tuple[str, ...]:
     names = set(scope.used([resolved.spec.condition, *_expressions(resolved, resolved.of(ClauseKind.MATCHED))], "source"))
     names.update(scope.source_alone.used(_expressions(resolved, resolved.of(ClauseKind.NOT_MATCHED)), "source"))
     return tuple(name for name in scope.source.names if name in names)
+
+
+def hashed_keys(logical: LogicalPlan) -> Iterable[bool]:
+    """Which of the keys can be in a Bloom filter: those whose equal values are equal integers."""
+    types = (logical.resolved.scope.target.find(pair.target, case_sensitive=True) for pair in logical.keys)
+    return [found is not None and isinstance(found.type, PrimitiveType) and hashable(arrow_type(found.type)) for found in types]

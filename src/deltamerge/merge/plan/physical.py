@@ -159,3 +159,12 @@ def following(rest: Sequence[Attempt], failed: Attempt, outcome: NotThisWay) -> 
     if isinstance(outcome, TooLarge | NotEvaluable) and isinstance(failed, Exchange):
         return tuple(a for a in left if not isinstance(a, Exchange))
     return left
+
+
+def sized(count: int) -> str:
+    """Bytes in words."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1 << 10:
+            return f"{count} {unit}"
+        count >>= 10
+    return f"{count} GB"

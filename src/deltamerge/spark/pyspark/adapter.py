@@ -12,6 +12,7 @@ import copy
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -119,6 +120,12 @@ def is_hadoop_default(spark: SparkSession, name: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=1)
+def _explainer(jvm: Any) -> Any:
+    """What explains plans to PySpark: to ask for it by its name takes calls."""
+    return jvm.PythonSQLUtils.explainString
+
+
 def input_files(frame: DataFrame) -> list[str]:
     """The files that a frame reads, as Spark names them."""
     hidden: Any = frame
@@ -188,7 +195,7 @@ def extended_plan(frame: DataFrame) -> str:
     try:
         if is_connect(frame.sparkSession):
             return str(hidden._explain_string(mode="extended"))
-        return str(hidden._sc._jvm.PythonSQLUtils.explainString(hidden._jdf.queryExecution(), "extended"))
+        return str(_explainer(hidden._sc._jvm)(hidden._jdf.queryExecution(), "extended"))
     except Exception:
         return ""
 

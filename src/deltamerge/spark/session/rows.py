@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from deltamerge.spark.plans.attributes import quoted
 from deltamerge.spark.pyspark.adapter import is_connect
+from deltamerge.spark.pyspark.java_rows import row_of_numbers
 from deltamerge.spark.pyspark.older import IS_OLDER, arrow_frame, qualified
 from deltamerge.spark.pyspark.plain import plain_sql
 from deltamerge.spark.session.frames import Frame, Session
@@ -19,11 +19,9 @@ from deltamerge.spark.session.frames import Frame, Session
 
 def one_row(spark: Session, values: Mapping[str, int | str]) -> Frame:
     """A frame of one row of long and string columns."""
-    if not is_connect(spark) and all(isinstance(value, int) for value in values.values()):
-        # createDataFrame would take some forty calls of the JVM. The condition makes the columns nullable, as it does.
-        row = ", ".join(f"if(false, NULL, {value}L)" for value in values.values())
-        text = f"SELECT * FROM VALUES ({row}) AS counts({', '.join(map(quoted, values))})"  # noqa: S608 - own names, numbers
-        return plain_sql(spark, text)
+    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
+    if not is_connect(spark) and len(numbers) == len(values) and (found := row_of_numbers(spark, numbers)) is not None:
+        return found
     return arrow_frame(spark, pa.table({name: pa.array([value]) for name, value in values.items()}))
 
 

@@ -22,7 +22,7 @@ def compacted(spark: Session, spec: CompactSpec, description: str) -> pa.Table:
 
     What tasks wrote before another one failed is no part of the table, and is left for VACUUM.
     """
-    if sum(task.size or 0 for bin in spec.bins for task in bin) <= spec.write.budgets.driver_total_bytes:
+    if sum(task.size or 0 for bin in spec.bins for task in bin) <= spec.write.budgets.driver_compact_bytes:
         return _in_process(spec)
     numbers = spark.range(0, len(spec.bins), 1, len(spec.bins))
     return collect(numbers.mapInArrow(shipped(compact_map(spec)), RESULT_TYPE), description, RESULT_TYPE)

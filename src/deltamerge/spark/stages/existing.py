@@ -72,7 +72,7 @@ def _run(
     description: str,
 ) -> pa.Table:
     budgets, count = current_budgets(), len(spec.bins)
-    if sum(task.size or 0 for bin in spec.bins for task in bin) <= budgets.driver_total_bytes:
+    if sum(task.size or 0 for bin in spec.bins for task in bin) <= budgets.driver_compact_bytes:
         advance = advancing()
 
         def found(number: int) -> pa.RecordBatch:
