@@ -174,7 +174,7 @@ def _calls_to_explain(spark: SparkSession, path: Path, columns: int) -> int:
 
 
 @pytest.mark.classic
-@pytest.mark.parametrize(("case", "most"), [(UPSERT, 75), (CDC, 100)])
+@pytest.mark.parametrize(("case", "most"), [(UPSERT, 65), (CDC, 90)])
 def test_a_small_merge_makes_few_calls_of_the_jvm(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: BenchCase, most: int
 ) -> None:

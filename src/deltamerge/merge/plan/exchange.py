@@ -67,6 +67,7 @@ class Layouts:
         """A layout for each key column of whole numbers, dates or timestamps."""
         schema = self.logical.resolved.scope.target
         pairs = [pair for pair in self.logical.pairs if is_ranged(schema, pair)]
+        self.files.parse_together([pair.target for pair in self.logical.pairs])
         return tuple(_layout(self.files, pair, self.budgets, self._partitions) for pair in pairs)
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from deltamerge.budgets import Budgets
 from deltamerge.log.replay.files import FileChunk, FileSet, Mask
 from deltamerge.log.replay.snapshot import Snapshot
 from deltamerge.log.skipping.skipping import could_match
-from deltamerge.log.skipping.statistics import Bounds, bounds_of, row_counts
+from deltamerge.log.skipping.statistics import bounds_of, row_counts
 from deltamerge.merge.plan.conditions import KeyPair
 from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.protocol.schema.types import arrow_type
@@ -100,7 +100,7 @@ class FileFacts:
     @cached_property
     def counted_rows(self) -> pa.Array:
         """How many rows each file has by its statistics; null where these don't say."""
-        return self._gathered(row_counts, pa.int64())
+        return self._gathered([row_counts(chunk) for chunk, _ in self._chunks], pa.int64())
 
     def bounds_of(self, column: str) -> KeyBounds:
         """What the statistics say of a column's values in each file; looked up once."""
@@ -108,19 +108,19 @@ class FileFacts:
             self._bounds[column] = self._looked_up(column)
         return self._bounds[column]
 
+    def parse_together(self, columns: Sequence[str]) -> None:
+        """Parse what the statistics say of some columns at once, as each parsing goes through the texts of all files."""
+        for chunk, _ in self._chunks:
+            bounds_of(chunk, self.snapshot.schema, self.snapshot.partition_columns, [(column,) for column in columns])
+
     def _looked_up(self, column: str) -> KeyBounds:
-        def of_chunk(chunk: FileChunk) -> Bounds:
-            return bounds_of(chunk, self.snapshot.schema, self.snapshot.partition_columns, [(column,)])[(column,)]
-
-        def only_nulls(known: Bounds) -> pa.Array:
-            return pc.fill_null(pc.equal(known.nulls, known.rows), False)
-
-        found = self.snapshot.schema.find(column, case_sensitive=True)
+        schema, partitions = self.snapshot.schema, self.snapshot.partition_columns
+        found = schema.find(column, case_sensitive=True)
         type = pa.null() if found is None else arrow_type(found.type)
-        low = self._gathered(lambda chunk: of_chunk(chunk).low, type)
-        high = self._gathered(lambda chunk: of_chunk(chunk).high, type)
-        nulls = self._gathered(lambda chunk: only_nulls(of_chunk(chunk)), pa.bool_())
-        return KeyBounds(low, high, nulls.to_numpy(zero_copy_only=False))
+        known = [bounds_of(chunk, schema, partitions, [(column,)])[(column,)] for chunk, _ in self._chunks]
+        low, high = (self._gathered(ends, type) for ends in ([each.low for each in known], [each.high for each in known]))
+        nulls = [pc.fill_null(pc.equal(bounds.nulls, bounds.rows), False) for bounds in known]
+        return KeyBounds(low, high, self._gathered(nulls, pa.bool_()).to_numpy(zero_copy_only=False))
 
     def would_read(self, files: FileSet) -> Mask:
         """Which of other files the merge would have opened."""
@@ -134,9 +134,14 @@ class FileFacts:
     def _order(self) -> np.ndarray[Any, Any]:
         return np.argsort(-self._sizes, kind="stable")
 
-    def _gathered(self, get: Callable[[FileChunk], pa.Array], type: pa.DataType) -> pa.Array:
-        """What is known of each file, from what is known of the chunks that have them, which keep what they have parsed."""
-        parts = [get(chunk).take(pa.array(rows)) for chunk, rows in self.snapshot.files.rows_of(self.mask)]
+    @cached_property
+    def _chunks(self) -> list[tuple[FileChunk, pa.Array]]:
+        """The chunks that have the files, with their rows; they keep what they have parsed."""
+        return [(chunk, pa.array(rows)) for chunk, rows in self.snapshot.files.rows_of(self.mask)]
+
+    def _gathered(self, known: Sequence[pa.Array], type: pa.DataType) -> pa.Array:
+        """What is known of each file, from what is known of the chunks that have them."""
+        parts = [values.take(rows) for values, (_, rows) in zip(known, self._chunks, strict=True)]
         return pa.concat_arrays([pa.array([], type), *parts]).take(pa.array(self._order))
 
 

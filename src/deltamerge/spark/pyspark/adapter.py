@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import copy
 import os
+import re
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -40,6 +41,7 @@ from deltamerge.spark.pyspark.connect import (
 from deltamerge.spark.pyspark.nodes import java_list
 
 _nodes: Any = older if older.IS_OLDER else nodes  # of Columns
+_PLAIN_ALIAS = re.compile(r"[A-Za-z_]\w*", re.ASCII)  # it is not quoted, and has no qualifier
 Rename = Callable[[Any, Sequence[str]], str | None]
 Reword = Callable[[str], str]
 
@@ -121,9 +123,9 @@ def is_hadoop_default(spark: SparkSession, name: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _explainer(jvm: Any) -> Any:
-    """What explains plans to PySpark: to ask for it by its name takes calls."""
-    return jvm.PythonSQLUtils.explainString
+def _methods(jvm: Any) -> tuple[Any, Any]:
+    """What explains plans to PySpark, and what joins texts: to ask for them by their names takes calls."""
+    return jvm.PythonSQLUtils.explainString, jvm.java.lang.String.join
 
 
 def input_files(frame: DataFrame) -> list[str]:
@@ -131,7 +133,7 @@ def input_files(frame: DataFrame) -> list[str]:
     hidden: Any = frame
     if not is_connect(frame.sparkSession):
         try:
-            names = str(hidden._sc._jvm.java.lang.String.join("\n", hidden._jdf.inputFiles()))  # one call in place of one a file
+            names = str(_methods(hidden._sc._jvm)[1]("\n", hidden._jdf.inputFiles()))  # one call in place of one a file
             return names.split("\n") if names else []
         except Exception:
             return list(frame.inputFiles())
@@ -195,7 +197,7 @@ def extended_plan(frame: DataFrame) -> str:
     try:
         if is_connect(frame.sparkSession):
             return str(hidden._explain_string(mode="extended"))
-        return str(_explainer(hidden._sc._jvm)(hidden._jdf.queryExecution(), "extended"))
+        return str(_methods(hidden._sc._jvm)[0](hidden._jdf.queryExecution(), "extended"))
     except Exception:
         return ""
 
@@ -232,8 +234,11 @@ def name_of(frame: DataFrame) -> tuple[tuple[str, ...], bool]:
         if is_connect(frame.sparkSession):
             return plan_name(frame._plan)
         plan = frame._jdf.queryExecution().analyzed()
-        if plan.getClass().getSimpleName() != "SubqueryAlias":
+        kind, _, name = str(plan.simpleString(1)).partition(" ")
+        if kind != "SubqueryAlias":
             return (), True
+        if _PLAIN_ALIAS.fullmatch(name):
+            return (name,), True
         return (*map(str, java_list(plan.identifier().qualifier())), str(plan.alias())), True
     except Exception:
         return (), True

@@ -30,7 +30,7 @@ from deltamerge.spark.pyspark.older import arrow_frame, arrow_rows, condition_of
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.running import described
 from deltamerge.spark.session.schema import nullable_frame, nullable_type
-from deltamerge.spark.session.settings import settings
+from deltamerge.spark.session.settings import job_settings
 from deltamerge.spark.session.variants import marked, unmarked
 from deltamerge.worker.scan.outcomes import AttemptEnded, NotThisWay, TooLarge, outcome_in
 from deltamerge.worker.scan.row_errors import Refused
@@ -71,7 +71,7 @@ def collect(
     Spark need not be asked for a `schema` that is known; `set_to` are settings of the session for that time.
     """
     spark = frame.sparkSession
-    with translating(), settings(spark, set_to), described(spark, description):
+    with translating(), job_settings(spark, set_to), described(spark, description):
         known = frame.schema if schema is None else schema
         return arrow_rows(unmarked(nullable_frame(frame, known), known))
 

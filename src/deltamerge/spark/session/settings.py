@@ -42,10 +42,14 @@ def read_settings(spark: Session, keys: Iterable[str], prefix: str | tuple[str, 
     return {**dict.fromkeys(wanted), **found}
 
 
-@contextlib.contextmanager
-def settings(spark: Session, values: Mapping[str, str] | None = None) -> Iterator[None]:
+def job_settings(spark: Session, values: Mapping[str, str] | None = None) -> contextlib.AbstractContextManager[None]:
     """Session settings for the time of a job, put back afterwards; Arrow batches are large by default."""
-    wanted = {**_ARROW, **(values or {})}
+    return settings(spark, {**_ARROW, **(values or {})})
+
+
+@contextlib.contextmanager
+def settings(spark: Session, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Session settings for a while, put back afterwards."""
     known = read_settings(spark, wanted)
     before = {key: known[key] if key in known else spark.conf.get(key, None) for key in wanted}
     for key, value in wanted.items():

@@ -15,7 +15,7 @@ from deltamerge.budgets import DEFAULTS, Budgets
 from deltamerge.spark.session.checkpoints import checkpointed
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, collect, local_frame, translating
-from deltamerge.spark.session.settings import settings
+from deltamerge.spark.session.settings import job_settings
 from deltamerge.spark.session.shipping import shipped
 from deltamerge.spark.source.facts import TIME, Evaluation, Source, SourceFacts
 from deltamerge.spark.source.inspect import WITHOUT_COLUMNS, InspectedSource, width_of
@@ -180,7 +180,7 @@ def _positions(source: InspectedSource, names: Collection[str]) -> list[int]:
 
 
 def _checkpointed(source: InspectedSource) -> Frame:
-    with translating(), settings(source.frame.sparkSession):
+    with translating(), job_settings(source.frame.sparkSession):
         return checkpointed(source.frame)
 
 

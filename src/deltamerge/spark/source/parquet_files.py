@@ -22,7 +22,7 @@ from deltamerge.protocol.formats.parquet_file import ParquetFile
 from deltamerge.protocol.schema.types import arrow_schema
 from deltamerge.protocol.values.partitions import decode_path
 from deltamerge.spark.plans.text import optimized_plan
-from deltamerge.spark.pyspark.adapter import extended_plan, is_here
+from deltamerge.spark.pyspark.adapter import extended_plan, input_files, is_here
 from deltamerge.spark.session.frames import Frame
 from deltamerge.spark.session.schema import from_spark
 from deltamerge.spark.session.settings import setting, settings
@@ -107,7 +107,7 @@ def _urls(frame: Frame, schema: T.StructType) -> list[str]:
     Spark to abridge nothing in what it explains.
     """
     try:
-        return list(frame.inputFiles()) if _reads_whole_files(extended_plan(frame), schema) else []
+        return input_files(frame) if _reads_whole_files(extended_plan(frame), schema) else []
     except Exception:
         return []
 

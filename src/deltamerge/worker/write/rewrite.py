@@ -197,7 +197,8 @@ class FileRewriter:
 
     def _read(self, groups: Sequence[RowGroup]) -> Generator[pa.Table, None, None]:
         rows = all_rows(self._spec.write, self._task, self._opened.file, groups)
-        return rows if self._opened.source.size() < self._spec.write.budgets.small_file_bytes else prefetched(rows)
+        is_one = len(groups) < 2 and sum(group.rows for group in groups) <= self._spec.write.budgets.rewrite_rows
+        return rows if is_one else prefetched(rows)
 
     def _advance(self, known: int | None) -> None:
         """Write every batch whose changed rows are all known: those that end at or before position `known`, all for None."""
