@@ -37,8 +37,9 @@ class Budgets:
     changed_bytes: int = 96 * _MB  # of changed rows, and of what Spark is handed to evaluate: a driver of 1 GB takes 107
     driver_match_bytes: int = 64 * _MB  # of files that the driver reads to match them; above it tasks do
     driver_write_bytes: int = 64 * _MB  # of files that the driver reads to write them again; above it tasks do
-    local_write_times: int = 2  # as many where Spark has no machine but the driver's: tasks would use the same cores
-    local_mark_times: int = 4  # and as many of these where rows are marked
+    driver_source_rows: int = 500_000  # of a source as large as the table: tasks merge more rows as fast
+    local_write_times: int = 2  # driver_write_bytes times this with a local master: tasks would use the same cores
+    local_mark_times: int = 4  # and times this, too, where rows are only marked
     driver_compact_bytes: int = 96 * _MB  # of files that the driver puts together, or takes statistics of; above it tasks do
     open_bytes: int = 64 * _KB  # opening a file on a disk costs as much as reading so much
     request_bytes: int = _MB  # and in an object store

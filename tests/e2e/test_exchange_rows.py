@@ -13,7 +13,7 @@ import deltamerge
 from deltamerge.budgets import using
 from deltamerge.exceptions import DeltaMultipleMatchException
 from deltamerge.merge.execute.attempts import Ran
-from deltamerge.merge.plan import choose
+from deltamerge.merge.plan import exchange as plan_exchange
 from deltamerge.merge.plan.physical import Exchange
 from deltamerge.worker.scan.outcomes import KeysRepeated
 from tests.e2e.exchanges import CHANGES, HASH, JOIN, LEGAL, RANGE, READ_BY_WORKERS, ROWS, SCHEMA, exchanges_of, parquet
@@ -264,7 +264,7 @@ def test_rows_of_a_clustered_table_stay_where_they_are(
     read_by_spark: list[DataFrame],
     clustered: bool,
 ) -> None:
-    monkeypatch.setattr(choose, "clustering_columns", lambda snapshot: [("v",)] if clustered else [])
+    monkeypatch.setattr(plan_exchange, "clustering_columns", lambda snapshot: [("v",)] if clustered else [])
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=3)
     with conf(spark, HASH):
         LEGAL["upsert"](table.merge(parquet(spark, tmp_path / "changes", CHANGES).alias("s"), "t.k = s.k")).execute()

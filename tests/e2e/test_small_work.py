@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deltamerge.errors import DeltaMergeError
+from deltamerge.merge.execute.attempts import Ran
 from deltamerge.worker.scan.store import DataStore
 from tests.e2e.counting import jobs_of
 from tests.e2e.tables import content, make
@@ -64,29 +65,63 @@ def test_kept_columns_of_marked_rows_are_read_here_where_spark_has_one_machine(
     assert sum(row[1] == "new" for row in content(spark, tmp_path / "t")) == 40
 
 
+LARGE = {"trusted_estimate_bytes": 0, "deferred_share": 0}
+CHANGED = [(k, *("new" * 300 for _ in range(5))) for k in range(100, 500)]
+
+
+@pytest.fixture
+def changes(spark: SparkSession, tmp_path: Path) -> Path:
+    """A source of one file, of whose texts each is in it once."""
+    spark.createDataFrame(CHANGED, SCHEMA).coalesce(1).write.parquet(str(tmp_path / "s"))
+    (file,) = (tmp_path / "s").glob("*.parquet")
+    assert 20 * file.stat().st_size < 400 * 5 * 900
+    return file
+
+
 @pytest.mark.parametrize("vectors", [False, True], ids=["copied", "vectors"])
-@pytest.mark.parametrize("case", ["here", "files that tasks write", "larger than its files", "gone"])
+@pytest.mark.parametrize("case", ["here", "files that tasks write", "larger than its files"])
 def test_a_source_as_large_as_the_table_is_merged_here(
-    spark: SparkSession, tmp_path: Path, limit: Callable[..., None], case: str, vectors: bool
+    spark: SparkSession, tmp_path: Path, changes: Path, limit: Callable[..., None], case: str, vectors: bool
 ) -> None:
     table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=4, vectors=vectors)
-    changes = [(k, *("new" * 300 for _ in range(5))) for k in range(100, 500)]
-    spark.createDataFrame(changes, SCHEMA).coalesce(1).write.parquet(str(tmp_path / "s"))
-    source = spark.read.parquet(str(tmp_path / "s"))
-    (file,) = (tmp_path / "s").glob("*.parquet")
-    assert 20 * file.stat().st_size < 400 * 5 * 900  # of each column one value is in the file
     limits = {"files that tasks write": {"driver_write_bytes": -1}, "larger than its files": {"collected_bytes": 400 * 5 * 800}}
-    limit(trusted_estimate_bytes=0, deferred_share=0, **limits.get(case, {}))
-    merge = table.merge(source.alias("s"), "t.k = s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll()
-    is_here = case != "files that tasks write"
-    assert ("source: its Parquet files are read in the driver" in merge.explain()) is is_here
-    if case == "gone":
-        file.unlink()
-        with pytest.raises(DeltaMergeError):
-            merge.run()
-        assert len(content(spark, tmp_path / "t")) == 400
-        return
+    limit(**LARGE, **limits.get(case, {}))
+    merge = table.merge(spark.read.parquet(str(changes)).alias("s"), "t.k = s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    is_read_here = case != "files that tasks write"
+    assert ("source: its Parquet files are read in the driver" in merge.explain()) is is_read_here
     before = jobs_of(spark)
     found = merge.run()
     assert (jobs_of(spark) == before, found.strategy) == ((True, "broadcast") if case == "here" else (False, "range_exchange"))
-    assert content(spark, tmp_path / "t") == sorted([*ROWS[:100], *changes])
+    assert content(spark, tmp_path / "t") == sorted([*ROWS[:100], *CHANGED])
+
+
+@pytest.mark.parametrize("vectors", [False, True], ids=["copied", "vectors"])
+@pytest.mark.parametrize("strategy", ["range_exchange", "hash_exchange"])
+def test_workers_read_a_source_again_that_the_driver_can_not_merge(
+    spark: SparkSession, tmp_path: Path, changes: Path, runs: list[Ran], limit: Callable[..., None], strategy: str, vectors: bool
+) -> None:
+    is_ranged = strategy == "range_exchange"
+    rows = ROWS if is_ranged else sorted(ROWS, key=lambda row: row[0] % 4)
+    table = make(spark, tmp_path / "t", SCHEMA, rows, files=4, vectors=vectors)
+    limit(**LARGE, match_bytes=1, hash_keys_per_task=1, range_task_bytes=1)
+    merge = table.merge(spark.read.parquet(str(changes)).alias("s"), "t.k = s.k").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    plan = merge.explain()
+    assert merge.run().strategy == strategy
+    (ran,) = runs
+    assert f"2. {ran.attempt.text}" in plan  # what is explained is what runs
+    assert "files read by workers" in ran.attempt.text
+    assert content(spark, tmp_path / "t") == sorted([*ROWS[:100], *CHANGED])
+
+
+def test_a_source_that_is_gone_leaves_the_table_as_it_was(
+    spark: SparkSession, tmp_path: Path, changes: Path, limit: Callable[..., None]
+) -> None:
+    table = make(spark, tmp_path / "t", SCHEMA, ROWS, files=4)
+    limit(**LARGE)
+    merge = table.merge(spark.read.parquet(str(changes)).alias("s"), "t.k = s.k").whenMatchedUpdateAll()
+    assert "source: its Parquet files are read in the driver" in merge.explain()
+    changes.unlink()
+    with pytest.raises(DeltaMergeError, match=changes.name) as raised:
+        merge.run()
+    assert raised.value.condition == "FAILED_READ_FILE.FILE_NOT_EXIST"
+    assert content(spark, tmp_path / "t") == ROWS

@@ -164,12 +164,16 @@ def test_a_preview_in_json_is_as_the_guide_says() -> None:
 
 def test_the_limits_of_what_reaches_the_driver_are_told() -> None:
     limits = Budgets()
-    of_files = [limits.driver_match_bytes, limits.driver_write_bytes]
+    written = limits.driver_write_bytes >> 20
+    local = written * limits.local_write_times
     told = {
         "the rows of a collected source": f"{limits.collected_bytes >> 20} MB in Arrow",
         "rows of the table that may match": f"{limits.match_rows:,}, and {limits.match_bytes >> 20} MB",
         "changed rows, and what Spark evaluates of them": f"{limits.changed_bytes >> 20} MB",
-        "files that the driver reads itself: to match them, to write them again": ", ".join(f"{n >> 20} MB" for n in of_files),
+        "columns of files that the driver reads itself to match their rows": f"{limits.driver_match_bytes >> 20} MB",
+        "files that the driver reads itself to write them again": (
+            f"{written} MB; with a local master {local} MB, and {local * limits.local_mark_times} MB where rows are only marked"
+        ),
         "hashes of the keys of a large source": f"{limits.bloom_keys:,}, of 4 bytes each",
         "positions of source rows that a second job writes": f"of sources of {limits.position_rows / 1e6:.0f},000,000 rows",
         "rows that a preview shows": f"{SAMPLE_ROWS} of each clause",

@@ -83,7 +83,7 @@ def match(work: Work, columns: StructType, most_bytes: int) -> MatchedRows | Not
     assert files.key_ids is not None
     spec = search_spec(work, columns)
     assert spec is not None
-    if others is not None and not narrows(others, spec.schema) and _are_too_many(work):
+    if others is not None and not narrows(others, spec.schema) and files.are_too_many(budgets):
         return TooLarge(f"the files have more than {budgets.match_rows:,} rows, and all of them are looked at")
     found = _scanned(work, spec, most_bytes)
     if not isinstance(found, pa.Table):
@@ -123,13 +123,6 @@ def _true_for(work: Work, columns: StructType, most_bytes: int) -> MatchedRows |
         return found
     rows = np.arange(found.num_rows)
     return MatchedRows(found.select([*columns.names, FILE, ROW]), rows, np.zeros_like(rows))
-
-
-def _are_too_many(work: Work) -> bool:
-    """Whether the files have more rows than may be matched, or nothing says how many a large one has."""
-    known = [task.rows for task in work.tasks if task.rows is not None]
-    is_unknown = len(known) < len(work.tasks) and work.files.bytes > work.budgets.driver_match_bytes
-    return sum(known) > work.budgets.match_rows or is_unknown
 
 
 def _scanned(work: Work, spec: ScanSpec, most_bytes: int) -> pa.Table | NotThisWay:

@@ -67,7 +67,7 @@ def write_changes(spark: Session, changes: pa.Table, spec: ChangeSpec, sizes: Se
         parts = _by_partition(spec, found, sizes)
         pieces = _together([piece for piece, _ in parts], [(size,) for _, size in parts], (budgets.small_files_bytes,))
     most = _most_bytes(spark, spec, found)
-    if sum(reads) <= most and changes.nbytes <= budgets.changed_bytes:
+    if sum(reads) <= most:
         advance, threaded = advancing(), _threaded(spec, len(pieces))
 
         def applied(piece: pa.Table, number: int) -> list[pa.RecordBatch]:

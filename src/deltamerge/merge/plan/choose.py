@@ -11,8 +11,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from deltamerge.budgets import Budgets
-from deltamerge.log.commit.clustering import clustering_columns
-from deltamerge.merge.plan.exchange import POSITION_BYTES, Layout, Layouts, field_type, is_ranged
+from deltamerge.merge.plan.exchange import (
+    POSITION_BYTES,
+    Layout,
+    Layouts,
+    field_type,
+    is_ranged,
+    spread_columns,
+    updates_whole_rows,
+)
 from deltamerge.merge.plan.logical import LogicalPlan, Strategy, hashed_keys
 from deltamerge.merge.plan.physical import (
     Attempt,
@@ -32,11 +39,11 @@ from deltamerge.protocol.schema.char_varchar import char_varchars
 from deltamerge.protocol.schema.types import arrow_schema, arrow_type
 from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.protocol.values.widths import row_width, unpacked_width
-from deltamerge.spark.source.evaluate import Reading, ReadingStep
+from deltamerge.spark.source.evaluate import Reading, ReadingStep, kept_files
 from deltamerge.spark.source.facts import Evaluation, SourceFacts
 from deltamerge.spark.source.inspect import is_overestimated
 from deltamerge.spark.stages.target import null_free
-from deltamerge.worker.join.clauses import ClauseProgram, asked_columns, needed_columns
+from deltamerge.worker.join.clauses import asked_columns, needed_columns
 
 _WHOLE_ROWS = "constraints and generated columns are evaluated over whole rows"
 _OTHER_TYPE = "Arrow does not carry a type of the source"
@@ -64,7 +71,9 @@ def choose(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> PhysicalPlan
         known = replace(source, bounds=None) if logical.resolved.snapshot.partition_columns else source
         in_driver = bool(sent) and _suits_driver(logical, facts, budgets)
         readings = choose_readings(known, budgets, large_source(files, budgets), logical.rereads, sent, in_driver)
-        source = source.deferred() if readings[0].reading is Reading.DEFER else replace(source, files=(), bounds=None)
+        first = readings[0].reading
+        kept = kept_files(source, budgets) if first is Reading.READ_FILES else ()
+        source = source.deferred() if first is Reading.DEFER else replace(source, files=kept, bounds=None)
     exchanges, rejected = _exchanges(logical, Facts(source, files), budgets, layouts)
     broadcasts = _broadcasts(logical, Facts(source, files), budgets, bool(exchanges))
     attempts: tuple[Attempt, ...] = exchanges
@@ -84,10 +93,13 @@ def large_source(files: FileFacts, budgets: Budgets) -> int:
 
 def _suits_driver(logical: LogicalPlan, facts: Facts, budgets: Budgets) -> bool:
     """Whether the driver takes the source, all changed rows, and all files: the jobs of an exchange take longer."""
-    source, rows = facts.source.deferred(), facts.source.rows or 0
-    changed = max(source.bytes or 0, rows * row_width(arrow_schema(logical.resolved.schema))) + rows * POSITION_BYTES
-    fits = (source.bytes or 0) <= budgets.collected_bytes and rows <= budgets.match_rows
-    fits = fits and changed <= budgets.changed_bytes and facts.files.bytes <= budgets.driver_write_bytes
+    source, files, by_source = facts.source.deferred(), facts.files, logical.program.of(ClauseKind.BY_SOURCE)
+    rows, size = source.rows or 0, source.bytes or 0
+    updated = files.rows if any(compiled.clause.action is Action.UPDATE for compiled in by_source) else 0
+    changed = (rows + updated) * (row_width(arrow_schema(logical.resolved.schema)) + POSITION_BYTES)
+    fits = size <= budgets.collected_bytes and rows <= budgets.driver_source_rows and files.bytes <= budgets.driver_write_bytes
+    fits = fits and max(changed, size + rows * POSITION_BYTES) <= budgets.changed_bytes
+    fits = fits and not (by_source and files.are_too_many(budgets))
     return fits and not isinstance(_broadcasts(logical, facts, budgets, exchanged=True), str)
 
 
@@ -286,13 +298,13 @@ def _exchange(layouts: Layouts, source: SourceFacts, hashed: bool) -> Exchange:
         [compiled.program for compiled in program.of(kind)] for kind in (ClauseKind.MATCHED, ClauseKind.NOT_MATCHED)
     )
     partitions = logical.resolved.snapshot.partition_columns
-    spread_by = _spread_by(inserts, partitions)
+    spread_by = spread_columns(inserts, partitions)
     own = {pair.source for pair in logical.pairs}
     needed, asked = own | set(needed_columns(matched, "source")), own | set(asked_columns((*matched, *inserts), "source"))
     few = bool(inserts) and 2 * len(needed) <= len(needed_columns(inserts, "source"))
     # To send most columns for the sake of conditions, and to read all of them again, has not been shown to be faster.
     are_few = asked == own or 2 * len(asked) <= len(needed_columns((*matched, *inserts), "source"))
-    as_delete_insert = hashed and bool(source.files) and are_few and _updates_whole_rows(logical, matched, inserts)
+    as_delete_insert = hashed and bool(source.files) and are_few and updates_whole_rows(logical, matched, inserts)
     needed = asked if as_delete_insert else needed
     only = tuple(sorted(needed)) if as_delete_insert or few else ()
     if not hashed:
@@ -303,35 +315,6 @@ def _exchange(layouts: Layouts, source: SourceFacts, hashed: bool) -> Exchange:
     reason = "files have no ranges of keys of their own" if logical.strategy is Strategy.AUTO else _asked(logical)
     tasks = layouts.hash_tasks(source, only)
     return Exchange(reason, Reader.SPARK, layout.key, layout.ranges, keys, tasks, only, as_delete_insert, spread_by)
-
-
-def _spread_by(inserts: Sequence[ClauseProgram], partitions: Sequence[str]) -> tuple[str, ...]:
-    """The source's columns that tell an inserted row's partition; () if there are none, or they don't."""
-    found = [{program.values.get(name) for program in inserts} for name in partitions]
-    origins = [next(iter(values)) for values in found if len(values) == 1]
-    columns = [origin.column for origin in origins if origin is not None and origin.side == "source"]
-    return tuple(columns) if len(columns) == len(partitions) else ()
-
-
-def _updates_whole_rows(logical: LogicalPlan, matched: Sequence[ClauseProgram], inserts: Sequence[ClauseProgram]) -> bool:
-    """Whether an updated row is a whole source row, and nothing ties it to its place: it may be deleted, and inserted elsewhere.
-
-    Conditions do not matter: they say which rows are updated, not what becomes of them.
-    """
-    after = logical.resolved.after
-    programs = (*matched, *inserts)
-    if (
-        len(matched) != 1
-        or len(inserts) > 1
-        or not all(program.copies_source for program in programs)
-        or logical.feed
-        or tracking_columns(after.protocol, after.metadata) is not None
-        or clustering_columns(after)
-        or after.partition_columns
-    ):
-        return False
-    names = set(logical.resolved.schema.names)
-    return all(program.values.keys() == names and program.values == matched[0].values for program in programs)
 
 
 def _no_hash(layouts: Layouts, source: SourceFacts) -> str | None:

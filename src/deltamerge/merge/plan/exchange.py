@@ -16,12 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from deltamerge.budgets import Budgets
+from deltamerge.log.commit.clustering import clustering_columns
 from deltamerge.merge.plan.conditions import KeyPair
 from deltamerge.merge.plan.logical import LogicalPlan
 from deltamerge.merge.plan.prune import FileFacts
 from deltamerge.protocol.schema.types import PrimitiveType, StructType, arrow_schema, arrow_type
+from deltamerge.protocol.table.row_tracking import tracking_columns
 from deltamerge.protocol.values.widths import row_width, width
 from deltamerge.spark.source.facts import SourceFacts
+from deltamerge.worker.join.clauses import ClauseProgram
 from deltamerge.worker.join.matching import Flags, Indices
 from deltamerge.worker.join.partitioning import KeyRanges, Partitions
 from deltamerge.worker.scan.scan import POSITION_FIELDS
@@ -247,3 +250,32 @@ def _bounds(files: FileFacts, column: str) -> tuple[Indices, Indices, Indices]:
     is_known = has_low & has_high & (low <= high)
     without = known.only_nulls & ~has_low & ~has_high
     return np.where(is_known, low, _LEAST), np.where(is_known, high, _GREATEST), np.flatnonzero(~without)
+
+
+def spread_columns(inserts: Sequence[ClauseProgram], partitions: Sequence[str]) -> tuple[str, ...]:
+    """The source's columns that tell an inserted row's partition; () if there are none, or they don't."""
+    found = [{program.values.get(name) for program in inserts} for name in partitions]
+    origins = [next(iter(values)) for values in found if len(values) == 1]
+    columns = [origin.column for origin in origins if origin is not None and origin.side == "source"]
+    return tuple(columns) if len(columns) == len(partitions) else ()
+
+
+def updates_whole_rows(logical: LogicalPlan, matched: Sequence[ClauseProgram], inserts: Sequence[ClauseProgram]) -> bool:
+    """Whether an updated row is a whole source row, and nothing ties it to its place: it may be deleted, and inserted elsewhere.
+
+    Conditions do not matter: they say which rows are updated, not what becomes of them.
+    """
+    after = logical.resolved.after
+    programs = (*matched, *inserts)
+    if (
+        len(matched) != 1
+        or len(inserts) > 1
+        or not all(program.copies_source for program in programs)
+        or logical.feed
+        or tracking_columns(after.protocol, after.metadata) is not None
+        or clustering_columns(after)
+        or after.partition_columns
+    ):
+        return False
+    names = set(logical.resolved.schema.names)
+    return all(program.values.keys() == names and program.values == matched[0].values for program in programs)

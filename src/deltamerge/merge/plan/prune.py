@@ -102,6 +102,11 @@ class FileFacts:
         """How many rows each file has by its statistics; null where these don't say."""
         return self._gathered([row_counts(chunk) for chunk, _ in self._chunks], pa.int64())
 
+    def are_too_many(self, budgets: Budgets) -> bool:
+        """Whether the files have more rows than the driver matches, or nothing says how many a large one has."""
+        is_unknown = self.counted_rows.null_count > 0 and self.bytes > budgets.driver_match_bytes
+        return is_unknown or (pc.sum(self.counted_rows).as_py() or 0) > budgets.match_rows
+
     def bounds_of(self, column: str) -> KeyBounds:
         """What the statistics say of a column's values in each file; looked up once."""
         if column not in self._bounds:

@@ -234,9 +234,9 @@ def name_of(frame: DataFrame) -> tuple[tuple[str, ...], bool]:
         if is_connect(frame.sparkSession):
             return plan_name(frame._plan)
         plan = frame._jdf.queryExecution().analyzed()
-        kind, _, name = str(plan.simpleString(1)).partition(" ")
-        if kind != "SubqueryAlias":
+        if plan.nodeName() != "SubqueryAlias":
             return (), True
+        name = str(plan.simpleString(1)).partition(" ")[2]
         if _PLAIN_ALIAS.fullmatch(name):
             return (name,), True
         return (*map(str, java_list(plan.identifier().qualifier())), str(plan.alias())), True

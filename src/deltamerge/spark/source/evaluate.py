@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import attempt, collect, local_frame, translating
 from deltamerge.spark.session.settings import job_settings
 from deltamerge.spark.session.shipping import shipped
-from deltamerge.spark.source.facts import TIME, Evaluation, Source, SourceFacts
+from deltamerge.spark.source.facts import TIME, Evaluation, Source, SourceFacts, SourceFile
 from deltamerge.spark.source.inspect import WITHOUT_COLUMNS, InspectedSource, width_of
 from deltamerge.spark.source.parquet_files import read_files
 from deltamerge.spark.stages.writing import positional
@@ -76,6 +76,13 @@ def evaluate(
     raise AssertionError("the last way to evaluate a source is always possible")
 
 
+def kept_files(facts: SourceFacts, budgets: Budgets) -> tuple[SourceFile, ...]:
+    """The files of a source that is read here which workers may read again if the driver does not take all changed rows; () where
+    Spark takes the rows from the driver as fast.
+    """
+    return facts.files if (facts.bytes or 0) > budgets.trusted_estimate_bytes else ()
+
+
 def single_row(spark: Session) -> Source:
     """A source of one row whose column no expression can name by accident; no job runs."""
     schema = T.StructType([T.StructField(WITHOUT_COLUMNS, T.BooleanType())])
@@ -86,7 +93,8 @@ def _read_files(source: InspectedSource, bounded: Collection[str], budgets: Budg
     assert source.store is not None
     rows = read_files(source.facts.files, source.schema, source.store, budgets)
     if isinstance(rows, pa.Table):
-        return _local(source.frame.sparkSession, source.schema, rows)
+        found = _local(source.frame.sparkSession, source.schema, rows)
+        return replace(found, facts=replace(found.facts, files=kept_files(source.facts, budgets)))
     log.info("the driver does not read the source: %s", rows.reason)
     return None
 

@@ -172,7 +172,8 @@ def _facts(logical: LogicalPlan, text: str) -> tuple[SourceFacts, FileFacts]:
         columns = [field for field in arrow_schema(logical.resolved.scope.source) if field.name in logical.source_columns]
         arrays = [pa.array(keys, pa.int64()).cast(f.type) if f.name in names else pa.nulls(len(keys), f.type) for f in columns]
         table = pa.table(arrays, schema=pa.schema(columns))
-        facts = SourceFacts(Evaluation.COLLECTED, len(keys), table.nbytes)
+        kept = (SourceFile("a", 1, 1, 1, (1, 1)),) if "files" in words else ()
+        facts = SourceFacts(Evaluation.COLLECTED, len(keys), table.nbytes, files=kept)
         files = prune_by_source(logical, files, Source(lambda: FRAME, facts, table), Budgets())
         return facts, replace(files, lookup=None) if "unnumbered" in words else files
     bounds = None
