@@ -51,9 +51,11 @@ def main() -> None:
 
 
 def report(records: Sequence[Record], pictures: Path) -> list[str]:
-    """The page's lines; the pictures are written."""
-    found = [*_head(records), *bars_table(records)]
-    for (rows, layout), group in _groups(records).items():
+    """The page's lines; the pictures are written. What was measured for growth alone counts for no bar."""
+    groups = _groups(records)
+    others = [record for record in records if record["kind"] != "merge" or record["shape"]["layout"] == "log"]
+    found = [*_head(records), *bars_table([*(record for group in groups.values() for record in group), *others])]
+    for (rows, layout), group in groups.items():
         found += _merges(rows, layout, group, pictures)
     found += _memory([record for record in records if record["kind"] == "memory"])
     found += _connect([record for record in records if record["kind"] == "connect"])

@@ -76,6 +76,17 @@ def test_the_report_has_tables_and_pictures(tmp_path: Path) -> None:
     ElementTree.parse(picture)
 
 
+def test_what_is_measured_for_growth_alone_counts_for_no_bar(tmp_path: Path) -> None:
+    records = [record_of(number) for number in range(4)]
+    wide = record_of(1, {OURS: [100.0], SPARK: [1.0]})
+    wide = {**wide, "key": "wide", "shape": {**wide["shape"], "columns": 300}}
+    alone = record_of(1, {OURS: [0.1], SPARK: [1.0]})
+    alone = {**alone, "key": "alone", "shape": {**alone["shape"], "rows": 1_000_000}}
+    bars_of = bars_table(records)
+    assert bars_table([*records, wide]) != bars_of
+    assert all(line in report([*records, wide, alone], tmp_path) for line in bars_of if line)
+
+
 def test_pictures_are_well_formed_whatever_the_names() -> None:
     colours = {"a & b": "#000", "c": "#fff"}
     for text in (
