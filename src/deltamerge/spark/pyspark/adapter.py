@@ -122,10 +122,15 @@ def is_hadoop_default(spark: SparkSession, name: str) -> bool:
         return False
 
 
+# Kept, because to ask the JVM for a method by its name takes calls.
 @lru_cache(maxsize=1)
-def _methods(jvm: Any) -> tuple[Any, Any]:
-    """What explains plans to PySpark, and what joins texts: to ask for them by their names takes calls."""
-    return jvm.PythonSQLUtils.explainString, jvm.java.lang.String.join
+def _join_of(jvm: Any) -> Any:
+    return jvm.java.lang.String.join
+
+
+@lru_cache(maxsize=1)
+def _explain_of(jvm: Any) -> Any:
+    return jvm.PythonSQLUtils.explainString
 
 
 def input_files(frame: DataFrame) -> list[str]:
@@ -133,7 +138,7 @@ def input_files(frame: DataFrame) -> list[str]:
     hidden: Any = frame
     if not is_connect(frame.sparkSession):
         try:
-            names = str(_methods(hidden._sc._jvm)[1]("\n", hidden._jdf.inputFiles()))  # one call in place of one a file
+            names = str(_join_of(hidden._sc._jvm)("\n", hidden._jdf.inputFiles()))  # one call in place of one a file
             return names.split("\n") if names else []
         except Exception:
             return list(frame.inputFiles())
@@ -197,7 +202,7 @@ def extended_plan(frame: DataFrame) -> str:
     try:
         if is_connect(frame.sparkSession):
             return str(hidden._explain_string(mode="extended"))
-        return str(_methods(hidden._sc._jvm)[0](hidden._jdf.queryExecution(), "extended"))
+        return str(_explain_of(hidden._sc._jvm)(hidden._jdf.queryExecution(), "extended"))
     except Exception:
         return ""
 

@@ -23,7 +23,7 @@ from deltamerge.spark.session.file_sizes import gathering
 from deltamerge.spark.session.frames import Frame, Session
 from deltamerge.spark.session.jobs import local_frame
 from deltamerge.spark.session.schema import to_spark
-from deltamerge.spark.session.settings import job_settings
+from deltamerge.spark.session.settings import settings
 from deltamerge.spark.session.shipping import shipped
 from deltamerge.spark.stages.identity import numbered
 from deltamerge.worker.entry import apply_map, payload_map, write_map
@@ -107,7 +107,7 @@ def _together(rows: Frame, partition_columns: Sequence[str], gathers: bool) -> F
     if not (partition_columns or gathers):
         return rows
     # Spark drops the hint as soon as it is given where it may not count rows first.
-    with job_settings(rows.sparkSession, gathering(rows.sparkSession) if gathers else None):
+    with settings(rows.sparkSession, gathering(rows.sparkSession) if gathers else {}):
         return rebalanced(rows, [F.col(quoted(name)) for name in partition_columns])
 
 
